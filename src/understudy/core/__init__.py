@@ -1,0 +1,33 @@
+"""The mathematics of the surrogate: no input or output, no clock, no logging, no global state.
+
+A symbol that is not in this table does not appear in `core`. Sizes: n pool rows, k basis points,
+d features, c classes, q candidates or steps. Derivations: docs/mathematics.md.
+
+paper      code        shape    meaning
+---------  ----------  -------  -----------------------------------------------------------------------
+X          features    (n, d)   what the pool's items look like
+f^s(X)     F, probs    (n, c)   the learner's predictions at its last training (the anchor)
+U, V       U, V        (k, d/c) basis points: k-means centres, draws from the flat Dirichlet
+K_PP       K, L        (k, k)   covariance of the basis points, and its Cholesky factor K = L Lᵀ
+k_i        -           (k,)     covariance of row i with the basis points
+-          W, w        (n, k)   whitened rows, w_i = L⁻¹ k_i
+λ_i        lam         (n,)     what the basis cannot say of row i: 1 - |w_i|²
+σ²         noise       ()       variance of a label
+λ_i + σ²   nu          (n,)     the same, not below a floor
+Q⁻¹        R           (k, k)   posterior covariance of the whitened weights, R = (I + Σ_l w_l w_lᵀ/ν_l)⁻¹
+-          M           (k, k)   Σ w_j w_jᵀ over the rows still to be understood
+-          B           (k, c)   posterior mean of the weights: the correction of row i is w_iᵀ B
+μ_i        -           (n, c)   that correction; f^ = F + μ is `mean`
+Σ_i        variance    (n,)     λ_i + g_i + σ²
+-          g           (n,)     w_iᵀ R w_i, the part of the variance that labels can still remove
+-          h           (n,)     w_iᵀ R M R w_i, the summed squared covariance with the pool
+u¹         influence   (n,)     c h_i / (ν_i + g_i)
+u²         uncertainty (n,)     the learner's entropy, calibrated by the surrogate's
+u³         lookahead   (n,)     expected fall of the pool's summed entropy
+P(f^t)     accuracy    ()       share of the answers that the learner had right beforehand
+-          p, m        (k,)     R w_l and R M p of the row l that is learnt
+-          s, r        (n,)     W p (covariance of every row with l) and W m
+-          d           ()       ν_l + g_l, the variance of an answer for row l
+-          e           (c,)     innovation: one-hot label minus the surrogate's mean
+-          Z           (c, n)   what the link turns into class weights; z is one entry, A = Σ_c q(z)
+"""

@@ -1,0 +1,105 @@
+"""Basis points: U by k-means over the pool's features, V drawn from the probability simplex."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from sklearn.cluster import kmeans_plusplus
+from torch import Tensor
+
+from understudy.core.features import Features
+
+SEEDING_ROWS_PER_CENTRE = 20
+MAX_ITERATIONS = 100
+TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Clusters:
+    centres: Float[Tensor, "k d"]
+    inertia: float
+    iterations: int
+
+
+def draw_simplex(k: int, n_classes: int, rng: np.random.Generator) -> Float[np.ndarray, "k c"]:
+    """k draws from the flat Dirichlet distribution on the simplex."""
+    return rng.dirichlet(np.ones(n_classes), size=k)
+
+
+def feature_mean(features: Features, device: torch.device) -> Float[Tensor, "d"]:
+    total = torch.zeros(features.n_columns, dtype=torch.float64, device=device)
+    for _, block in features.blocks(torch.float64, device):
+        total += block.sum(0)
+    return total / len(features)
+
+
+def kmeans(
+    features: Features,
+    k: int,
+    rng: np.random.Generator,
+    device: torch.device,
+    max_iterations: int = MAX_ITERATIONS,
+    tolerance: float = TOLERANCE,
+    seeding_rows: int | None = None,
+) -> Clusters:
+    """Lloyd's algorithm over all rows in float32, until the inertia falls by less than `tolerance` of itself.
+
+    Seeded by k-means++ on at most `seeding_rows` rows (None: 20 a centre). Written here and not
+    taken from scikit-learn, whose KMeans copies the features (more memory than the whole engine
+    takes at 2,048 columns) and knows no GPU. A cluster that loses all its rows restarts at the row that is
+    farthest from its centre.
+    """
+    n = len(features)
+    k = min(k, n)
+    origin = feature_mean(features, device)
+    if k == n:
+        return Clusters(features.take(np.arange(n), torch.float64, device), 0.0, 0)
+    shift = origin.float()
+    sample = seeding_rows if seeding_rows is not None else SEEDING_ROWS_PER_CENTRE * k
+    rows = np.sort(rng.choice(n, size=min(n, sample), replace=False))
+    seeds, _ = kmeans_plusplus(
+        (features.take(rows, torch.float32, device) - shift).cpu().numpy(),
+        k,
+        random_state=int(rng.integers(2**31)),
+    )
+    centres = torch.from_numpy(seeds).to(device)
+    before, inertia, iteration = float("inf"), float("inf"), 0
+    for iteration in range(1, max_iterations + 1):
+        centres, inertia = _lloyd(features, centres, shift)
+        if before - inertia <= tolerance * inertia:
+            break
+        before = inertia
+    return Clusters(centres.double() + origin, inertia, iteration)
+
+
+def _lloyd(
+    features: Features, centres: Float[Tensor, "k d"], shift: Float[Tensor, "d"]
+) -> tuple[Float[Tensor, "k d"], float]:
+    """One assignment of all rows and the means of the clusters; the inertia is that of the assignment."""
+    k, device = len(centres), centres.device
+    sums = torch.zeros_like(centres)
+    counts = torch.zeros(k, dtype=torch.int64, device=device)
+    distances = torch.empty(len(features), device=device)
+    offsets = (centres * centres).sum(1)
+    for first, raw in features.blocks(torch.float32, device):
+        block = raw - shift
+        scores = torch.addmm(offsets, block, centres.T, alpha=-2.0)  # (b, k)  |u|² - 2 x·u
+        smallest, nearest = scores.min(1)
+        distances[first : first + len(block)] = smallest.add_((block * block).sum(1)).clamp_min_(0.0)
+        sums += _cluster_sums(block, nearest, k)
+        counts += torch.nn.functional.one_hot(nearest, k).sum(0)
+    moved = sums / counts.clamp_min(1)[:, None]
+    empty = (counts == 0).nonzero()[:, 0]
+    if len(empty):
+        farthest = distances.argsort(descending=True, stable=True)[: len(empty)].cpu().numpy()
+        moved[empty] = features.take(farthest, torch.float32, device) - shift
+    return moved, float(distances.sum(dtype=torch.float64))
+
+
+def _cluster_sums(block: Float[Tensor, "b d"], nearest: Int[Tensor, "b"], k: int) -> Float[Tensor, "k d"]:
+    """Sums of the block's rows by cluster. Atomic adds on a GPU have no fixed order; a product has."""
+    if block.device.type == "cpu":
+        return torch.zeros((k, block.shape[1])).index_add_(0, nearest, block)
+    member = torch.nn.functional.one_hot(nearest, k).to(block.dtype)
+    return member.T @ block

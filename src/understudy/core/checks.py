@@ -1,0 +1,157 @@
+"""What comes in at the door: each check returns the value in the form the core uses, or says what is wrong."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from understudy.errors import UnderstudyError
+
+SUM_TOLERANCE = 1e-3  # half-precision softmax outputs are off by about half of it
+
+
+def one_of(name: str, value: str, allowed: Sequence[str]) -> str:
+    if value not in allowed:
+        raise UnderstudyError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+    return value
+
+
+def positive(name: str, value: float, zero: bool = False) -> float:
+    value = float(value)
+    if not np.isfinite(value) or value < 0 or (value == 0 and not zero):
+        raise UnderstudyError(
+            f"{name} must be a {'non-negative' if zero else 'positive'} number, got {value}"
+        )
+    return value
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
+        raise UnderstudyError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
+def device(name: str | torch.device) -> torch.device:
+    try:
+        found = torch.device(name)
+    except RuntimeError as error:
+        raise UnderstudyError(f"no device is called {name!r}; use 'cpu' or 'cuda'") from error
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise UnderstudyError("device='cuda' but torch sees no GPU here; use device='cpu'")
+    if found.type not in ("cpu", "cuda"):
+        raise UnderstudyError(
+            f"device {name!r} lacks the double precision the engine needs; use 'cpu' or 'cuda'"
+        )
+    return found
+
+
+def integers(name: str, values: Any) -> np.ndarray:
+    """A flat int64 array; booleans and floats are refused, since they are mistakes more often than not."""
+    array = np.asarray(values.cpu() if isinstance(values, Tensor) else values)
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind == "b":
+        raise UnderstudyError(
+            f"{name} must be integers, got booleans; use numpy.flatnonzero(mask) for a mask of rows"
+        )
+    if array.dtype.kind not in "iu":
+        raise UnderstudyError(f"{name} must be integers, got {array.dtype}; convert them with astype(int)")
+    if array.ndim > 1:
+        raise UnderstudyError(f"{name} must be one number or a flat list, got shape {array.shape}")
+    return array.reshape(-1).astype(np.int64)
+
+
+def rows_of_pool(name: str, values: Any, n: int) -> np.ndarray:
+    rows = integers(name, values)
+    bad = rows[(rows < 0) | (rows >= n)]
+    if len(bad):
+        raise UnderstudyError(f"{name}: {bad[0]} is no row of this pool; rows run from 0 to {n - 1}")
+    unique, counts = np.unique(rows, return_counts=True)
+    if len(unique) < len(rows):
+        raise UnderstudyError(
+            f"{name}: row {unique[counts > 1][0]} is given more than once; pass each row once (numpy.unique helps)"
+        )
+    return rows
+
+
+def labels_for(rows: np.ndarray, values: Any, n_classes: int) -> np.ndarray:
+    labels = integers("labels", values)
+    if len(labels) != len(rows):
+        raise UnderstudyError(f"{len(rows)} rows but {len(labels)} labels; pass one label a row")
+    bad = np.flatnonzero((labels < 0) | (labels >= n_classes))
+    if len(bad):
+        raise UnderstudyError(
+            f"label {labels[bad[0]]} of row {rows[bad[0]]} is no class: there are {n_classes}, numbered from 0; "
+            "call add_class() before telling a new one"
+        )
+    return labels
+
+
+def probabilities(values: Any, n: int, n_classes: int, dtype: torch.dtype, to: torch.device) -> Tensor:
+    """Predictions as an (n, c) tensor of our own; the caller's array is never written to."""
+    given = values.detach() if isinstance(values, Tensor) else np.asarray(values)
+    if given.ndim != 2 or tuple(given.shape) != (n, n_classes):
+        raise UnderstudyError(
+            f"probs must have one row for each of the {n} items and one column for each of the {n_classes} classes, "
+            f"got shape {tuple(given.shape)}; predict for the whole pool, and call add_class() for a new class"
+        )
+    kind = str(given.dtype)
+    if not ("float" in kind or "int" in kind):
+        raise UnderstudyError(f"probs must be numbers, got {kind}")
+    source = (
+        given
+        if isinstance(given, Tensor)
+        else torch.from_numpy(
+            np.array(given, dtype=np.float64, copy=None)
+            if given.dtype.kind != "f" or given.dtype.itemsize > 8
+            else np.array(given)
+        )
+    )
+    probs = torch.empty((n, n_classes), dtype=dtype, device=to)
+    probs.copy_(source)
+    finite = torch.isfinite(probs).all(1)
+    if not bool(finite.all()):
+        row = int((~finite).nonzero()[0])
+        raise UnderstudyError(f"probs of row {row} are not finite; has the learner's training diverged?")
+    least, where = probs.min(1).values.min(0)
+    if float(least) < 0:
+        raise UnderstudyError(
+            f"probs of row {int(where)} contain {float(least):.4g}; pass probabilities, not logits"
+        )
+    sums = probs.sum(1, dtype=torch.float64)
+    off, where = (sums - 1).abs().max(0)
+    if float(off) > SUM_TOLERANCE:
+        raise UnderstudyError(
+            f"probs of row {int(where)} sum to {float(sums[where]):.4g}, not to 1; apply a softmax or normalise them"
+        )
+    return probs
+
+
+def basis(given: tuple[Any, Any], n_columns: int, n_classes: int, to: torch.device) -> tuple[Tensor, Tensor]:
+    """A basis (U, V) of the caller's own."""
+    try:
+        U, V = (
+            torch.as_tensor(part if isinstance(part, Tensor) else np.array(part)).to(to, torch.float64)
+            for part in given
+        )
+    except (TypeError, ValueError) as error:
+        raise UnderstudyError(
+            "basis must be a pair (U, V) of arrays: k points of features, k of probabilities"
+        ) from error
+    if (
+        U.ndim != 2
+        or V.ndim != 2
+        or len(U) != len(V)
+        or len(U) == 0
+        or U.shape[1] != n_columns
+        or V.shape[1] != n_classes
+    ):
+        raise UnderstudyError(
+            f"basis must be (U, V) with shapes (k, {n_columns}) and (k, {n_classes}), "
+            f"got {tuple(U.shape)} and {tuple(V.shape)}"
+        )
+    if not bool(torch.isfinite(U).all() and torch.isfinite(V).all()):
+        raise UnderstudyError("basis must be finite; it has a NaN or an infinite entry")
+    return U, V

@@ -1,0 +1,91 @@
+"""Which row is where: asked, answered, skipped, dropped. Plain book-keeping, no mathematics."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.errors import UnderstudyError
+
+
+@dataclass(frozen=True)
+class Answer:
+    label: int
+    was_right: bool | None  # the prediction beforehand; None while there was no learner to be right
+    was_asked: bool  # the row was pending, and is again if the answer is retracted
+
+
+class Ledger:
+    """What has happened to the rows of one pool. Dicts keep the order in which things were said."""
+
+    def __init__(self, n: int) -> None:
+        self.answers: dict[int, Answer] = {}
+        self.pending: dict[int, None] = {}
+        self.is_trained = np.zeros(n, dtype=bool)
+        self.is_skipped = np.zeros(n, dtype=bool)
+        self.is_dropped = np.zeros(n, dtype=bool)
+
+    def __len__(self) -> int:
+        return len(self.is_trained)
+
+    def extend(self, n: int) -> None:
+        more = np.zeros(n, dtype=bool)
+        self.is_trained, self.is_skipped, self.is_dropped = (
+            np.concatenate([flags, more]) for flags in (self.is_trained, self.is_skipped, self.is_dropped)
+        )
+
+    def is_labelled(self, row: int) -> bool:
+        return row in self.answers or bool(self.is_trained[row])
+
+    def is_open(self, row: int) -> bool:
+        """Still to be understood: neither labelled nor about to be, nor dropped."""
+        return not (self.is_labelled(row) or row in self.pending or self.is_dropped[row])
+
+    def is_askable(self, row: int) -> bool:
+        return self.is_open(row) and not self.is_skipped[row]
+
+    def labelled_mask(self) -> np.ndarray:
+        mask = self.is_trained.copy()
+        mask[list(self.answers)] = True
+        return mask
+
+    def open_mask(self) -> np.ndarray:
+        mask = ~(self.labelled_mask() | self.is_dropped)
+        mask[list(self.pending)] = False
+        return mask
+
+    def askable_mask(self) -> np.ndarray:
+        return self.open_mask() & ~self.is_skipped
+
+    def accuracy(self) -> tuple[int, int]:
+        """How often the prediction was right, of how many."""
+        judged = [answer.was_right for answer in self.answers.values() if answer.was_right is not None]
+        return sum(judged), len(judged)
+
+    # -- what may not happen ------------------------------------------------------------------------------
+
+    def require_tellable(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            if row in self.answers:
+                raise UnderstudyError(
+                    f"row {row} was told already, as class {self.answers[row].label}; retract([{row}]) first to change it"
+                )
+            if self.is_trained[row]:
+                raise UnderstudyError(
+                    f"row {row} is among those the learner was trained on, so its label is known; "
+                    "leave it out, or tell labels before anchoring"
+                )
+            if self.is_dropped[row]:
+                raise UnderstudyError(f"row {row} was dropped from the pool; its label cannot count")
+
+    def require_told(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            if row not in self.answers:
+                raise UnderstudyError(
+                    f"row {row} has no answer to retract; rows with answers: {len(self.answers)}"
+                )
+
+    def last_answers(self, n: int) -> list[int]:
+        if n > len(self.answers):
+            raise UnderstudyError(f"undo of {n} answers, but only {len(self.answers)} were given; undo fewer")
+        return list(self.answers)[::-1][:n]

@@ -1,0 +1,38 @@
+"""The only place that factorises or solves."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from understudy.errors import NotPositiveDefinite
+
+FIRST_JITTER = 1e-10
+LAST_JITTER = 1e-3
+
+
+def cholesky(K: Float[Tensor, "k k"]) -> tuple[Float[Tensor, "k k"], float]:
+    """Lower factor of K, and the jitter that was needed: none unless the plain factorisation fails."""
+    jitter = 0.0
+    while True:
+        shifted = K if jitter == 0.0 else K + jitter * torch.eye(len(K), dtype=K.dtype, device=K.device)
+        L, failed = torch.linalg.cholesky_ex(shifted)
+        if not bool(failed) and bool(torch.isfinite(L).all()):
+            return L, jitter
+        jitter = FIRST_JITTER if jitter == 0.0 else 10 * jitter
+        if jitter > LAST_JITTER:
+            raise NotPositiveDefinite(
+                f"the covariance of the {len(K)} basis points is singular even with {LAST_JITTER:.0e} added; "
+                "are the features or the basis you passed finite and not absurdly large?"
+            )
+
+
+def inverse(S: Float[Tensor, "k k"]) -> Float[Tensor, "k k"]:
+    """Inverse of a positive definite matrix, exactly symmetric."""
+    L, _ = cholesky(S)
+    R: Tensor = torch.cholesky_inverse(L)
+    return (R + R.T) / 2
+
+
+def whiten(rows: Float[Tensor, "b k"], L: Float[Tensor, "k k"]) -> Float[Tensor, "b k"]:
+    """Row-wise L⁻¹ k, by substitution."""
+    return torch.linalg.solve_triangular(L.T, rows, upper=True, left=False)

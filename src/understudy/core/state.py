@@ -1,0 +1,164 @@
+"""A surrogate as plain arrays, and back: the next pick is the same, and so are all that follow.
+
+The features are not kept, only a digest of them. Whitened rows are computed again, and so are the means, both
+here and where the state is loaded, by the same operations on the same numbers.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from understudy.core.engine import Engine
+from understudy.core.kernels import ProductKernel
+from understudy.core.ledger import Answer, Ledger
+from understudy.core.posterior import Posterior
+from understudy.core.rows import Rows
+from understudy.errors import UnderstudyError
+
+if TYPE_CHECKING:
+    from understudy.core.surrogate import Surrogate
+
+FORMAT = 1
+UNJUDGED = -1
+
+
+def _options(surrogate: "Surrogate") -> dict[str, Any]:
+    """Keyword arguments that make a surrogate like this one."""
+    settings = surrogate._settings
+    return {
+        "width": surrogate.width, "output_width": surrogate.output_width, "noise": surrogate.noise,
+        "mode": settings.mode, "link": settings.link, "old_targets": surrogate.old_targets,
+        "exclude_self": settings.exclude_self, "accuracy_of": "surrogate" if settings.by_surrogate else "learner",
+        "dtype": surrogate.dtype, "mean_tolerance": settings.mean_tolerance,
+        "lookahead_candidates": settings.lookahead_candidates,
+    }  # fmt: skip
+
+
+def save(surrogate: "Surrogate") -> dict[str, np.ndarray]:
+    ledger, kernel, engine = surrogate._ledger, surrogate._kernel, surrogate._engine
+    answers = list(ledger.answers.items())
+    saved: dict[str, Any] = {
+        "format": FORMAT,
+        "pool": surrogate._features.digest(),
+        "n_classes": surrogate.n_classes,
+        "basis_size": surrogate.basis_size,
+        "seed": np.uint64(surrogate._seed),
+        "is_anchored": surrogate._is_anchored,
+        "has_own_basis": surrogate._has_own_basis,
+        **{f"option_{name}": "" if value is None else value for name, value in _options(surrogate).items()},
+        "U": kernel.U, "V": kernel.V, "origin": kernel.origin, "n_classes_drawn": kernel.n_classes_drawn,
+        "bandwidths": [kernel.input_bandwidth, kernel.output_bandwidth],
+        "answered_rows": np.array([row for row, _ in answers], dtype=np.int64),
+        "answered_labels": np.array([answer.label for _, answer in answers], dtype=np.int64),
+        "answered_right": np.array(
+            [UNJUDGED if a.was_right is None else int(a.was_right) for _, a in answers], dtype=np.int8
+        ),
+        "answered_asked": np.array([answer.was_asked for _, answer in answers], dtype=bool),
+        "pending": np.array(list(ledger.pending), dtype=np.int64),
+        "is_trained": ledger.is_trained, "is_skipped": ledger.is_skipped, "is_dropped": ledger.is_dropped,
+    }  # fmt: skip
+    if engine is not None:
+        engine.settle(exact_means=True)
+        rows, posterior = surrogate._rows, engine.posterior
+        rows.means.reset(rows.W, posterior.B)
+        saved |= {
+            "probs": rows.means.probs, "R": posterior.R, "M": posterior.M, "B": posterior.B,
+            "g": rows.g, "h": rows.h, "drift": engine.drift, "wear": engine.wear,
+            "expected": np.array(sorted(engine.expected), dtype=np.int64),
+        }  # fmt: skip
+        if posterior.R_told is not None:
+            saved["R_told"] = posterior.R_told
+    return {
+        name: value.detach().cpu().numpy().copy() if isinstance(value, Tensor) else np.array(value)
+        for name, value in saved.items()
+    }
+
+
+def options(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments for the constructor, from a saved state; the basis is among them, so none is searched for."""
+    _require_known(saved)
+    found: dict[str, Any] = {
+        name.removeprefix("option_"): None if (value := np.asarray(saved[name]).item()) == "" else value
+        for name in saved
+        if name.startswith("option_")
+    }
+    U, V = np.asarray(saved["U"]), np.asarray(saved["V"])
+    return found | {
+        "n_classes": V.shape[1], "basis_size": int(saved["basis_size"]), "basis": (U, V),
+    }  # fmt: skip
+
+
+def load(surrogate: "Surrogate", saved: Mapping[str, Any]) -> None:
+    """Give a surrogate this state. Nothing of it changes before everything is known to fit."""
+    _require_known(saved)
+    if str(saved["pool"]) != surrogate._features.digest():
+        raise UnderstudyError(
+            f"this state is of another pool (saved {saved['pool']}, here {surrogate._features.digest()}); "
+            "construct the surrogate with the features the state was saved with"
+        )
+    here = {f"option_{name}": "" if value is None else value for name, value in _options(surrogate).items()}
+    for name, value in here.items():
+        if np.asarray(saved[name]).item() != value:
+            raise UnderstudyError(
+                f"this state was saved with {name.removeprefix('option_')}={np.asarray(saved[name]).item()!r}, "
+                f"the surrogate has {value!r}; make it with the same options, or use Surrogate.restore"
+            )
+    n, device, dtype = len(surrogate._features), surrogate.device, surrogate._torch_dtype
+
+    def tensor(name: str) -> Tensor:
+        return torch.from_numpy(np.array(saved[name])).to(device)
+
+    ledger = Ledger(n)
+    for row, label, right, asked in zip(
+        *(np.asarray(saved[f"answered_{part}"]).tolist() for part in ("rows", "labels", "right", "asked")),
+        strict=True,
+    ):
+        ledger.answers[row] = Answer(label, None if right == UNJUDGED else bool(right), asked)
+    ledger.pending = dict.fromkeys(np.asarray(saved["pending"]).tolist())
+    ledger.is_trained, ledger.is_skipped, ledger.is_dropped = (
+        np.array(saved[name]) for name in ("is_trained", "is_skipped", "is_dropped")
+    )
+    input_bandwidth, output_bandwidth = np.asarray(saved["bandwidths"]).tolist()
+    drawn = int(saved["n_classes_drawn"])
+    kernel = ProductKernel.over(
+        tensor("U"), tensor("V")[:, :drawn], tensor("origin"), input_bandwidth, output_bandwidth
+    )
+    while kernel.V.shape[1] < int(saved["n_classes"]):
+        kernel = kernel.with_class()
+    rows = Rows(surrogate._of_features(kernel, surrogate._features.on(device)), surrogate.noise)
+    rows.is_open = torch.from_numpy(ledger.open_mask()).to(device)
+    rows.is_askable = torch.from_numpy(ledger.askable_mask()).to(device)
+    rows.is_in_pool = torch.from_numpy(~ledger.is_dropped).to(device)
+    rows.all_in_pool = not ledger.is_dropped.any()
+    engine = None
+    if "probs" in saved:
+        rows.anchor(
+            kernel, tensor("probs").to(dtype), surrogate._settings.link, surrogate._settings.mean_tolerance
+        )
+        rows.g, rows.h = tensor("g"), tensor("h")
+        engine = Engine(rows, surrogate._settings)
+        R_told = tensor("R_told") if "R_told" in saved else None
+        engine.posterior = Posterior(tensor("R"), tensor("M"), tensor("B"), R_told)
+        rows.means.reset(rows.W, engine.posterior.B)
+        engine.drift, engine.wear = tensor("drift"), float(saved["wear"])
+        engine.expected = set(np.asarray(saved["expected"]).tolist())
+        for row in ledger.pending:
+            if row not in engine.expected:  # handed out, not yet counted as explained
+                rows.is_open[row] = True
+    surrogate.n_classes, surrogate.basis_size = int(saved["n_classes"]), int(saved["basis_size"])
+    surrogate._seed, surrogate._is_anchored = int(saved["seed"]), bool(saved["is_anchored"])
+    surrogate._has_own_basis = bool(saved["has_own_basis"])
+    surrogate._ledger, surrogate._kernel, surrogate._rows, surrogate._engine = ledger, kernel, rows, engine
+    surrogate._count()
+
+
+def _require_known(saved: Mapping[str, Any]) -> None:
+    if "format" not in saved or "pool" not in saved:
+        raise UnderstudyError("this is no state of a surrogate; pass what state_dict() returned")
+    if int(saved["format"]) != FORMAT:
+        raise UnderstudyError(
+            f"this state has format {int(saved['format'])}, this version reads {FORMAT}; use the version it was saved with"
+        )

@@ -1,0 +1,475 @@
+"""The understudy: a sparse Gaussian process that stands in for the learner between two trainings."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from understudy.core import basis as bases
+from understudy.core import checks, state
+from understudy.core.engine import Engine, Settings
+from understudy.core.explanation import Explanation, explain
+from understudy.core.features import Features
+from understudy.core.kernels import ProductKernel, mean_distance
+from understudy.core.ledger import Answer, Ledger
+from understudy.core.links import LINKS, Link
+from understudy.core.rows import Rows
+from understudy.core.utilities import MODES, Mode
+from understudy.errors import PoolExhausted, UnderstudyError
+
+STREAM_CENTRES, STREAM_WIDTH, STREAM_SIMPLEX = range(3)
+
+
+class Surrogate:
+    """Which row of the pool to label next, updated exactly after every single label.
+
+    Each pick costs O(nk + nc + k²) for n rows, k basis points and c classes. The method and its
+    derivation: docs/mathematics.md; the readings taken of the paper: docs/readings.md.
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        n_classes: int,
+        basis_size: int = 500,
+        random_state: int | np.random.Generator | None = 0,
+        device: str | torch.device = "cpu",
+        *,
+        width: float = 0.5,
+        output_width: float | None = None,
+        noise: float = 1e-10,
+        basis: tuple[Any, Any] | None = None,
+        mode: Mode = "combined",
+        link: Link = "softmax",
+        old_targets: Literal["zero", "residual"] = "zero",
+        exclude_self: bool = False,
+        accuracy_of: Literal["learner", "surrogate"] = "learner",
+        dtype: Literal["float32", "float64"] = "float32",
+        mean_tolerance: float = 1e-2,
+        lookahead_candidates: int | None = None,
+    ) -> None:
+        self.n_classes = checks.whole("n_classes", n_classes, 1)
+        self.basis_size = checks.whole("basis_size", basis_size, 1)
+        self.device = checks.device(device)
+        self.width = checks.positive("width", width)
+        self.output_width = None if output_width is None else checks.positive("output_width", output_width)
+        self.noise = checks.positive("noise", noise, zero=True)
+        checks.one_of("mode", mode, MODES)
+        checks.one_of("link", link, LINKS)
+        checks.one_of("accuracy_of", accuracy_of, ("learner", "surrogate"))
+        self.old_targets = checks.one_of("old_targets", old_targets, ("zero", "residual"))
+        self.dtype = checks.one_of("dtype", dtype, ("float32", "float64"))
+        self._settings = Settings(
+            mode=mode,
+            link=link,
+            exclude_self=bool(exclude_self),
+            by_surrogate=accuracy_of == "surrogate",
+            mean_tolerance=checks.positive("mean_tolerance", mean_tolerance, zero=True),
+            lookahead_candidates=(
+                None
+                if lookahead_candidates is None
+                else checks.whole("lookahead_candidates", lookahead_candidates, 1)
+            ),
+        )
+        self._torch_dtype: torch.dtype = getattr(torch, self.dtype)
+        self._seed = int(np.random.default_rng(random_state).integers(2**63))
+        self._features = Features(features)
+        self._features.require_finite()
+        self._ledger = Ledger(len(self._features))
+        self._is_anchored = False
+        self._has_own_basis = basis is not None
+        self._kernel, of_features = self._make_kernel(self._features, basis)
+        self._rows = Rows(of_features, self.noise)
+        self._engine: Engine | None = None
+
+    def __len__(self) -> int:
+        """How many rows the pool has."""
+        return len(self._ledger)
+
+    def __repr__(self) -> str:
+        return (
+            f"Surrogate({len(self)} rows, {self.n_classes} classes, {len(self._kernel.U)} basis points: "
+            f"{len(self._ledger.answers)} told, {len(self._ledger.pending)} pending)"
+        )
+
+    # -- the learner was trained --------------------------------------------------------------------------
+
+    def anchor(self, probs: Any, trained_on: Any, features: Any = None) -> "Surrogate":
+        """Start from the predictions of the freshly trained learner.
+
+        `trained_on` are the rows it was trained on: there, and right after anchoring everywhere, the
+        surrogate's mean is the learner's prediction. Answers that are not among them (they came in while it
+        trained) are applied again. Nothing in `trained_on` means a model that was trained elsewhere.
+        `features` replaces the kernel's inputs, the learner's own features, say; basis and widths follow.
+        O(nk²).
+        """
+        probs = checks.probabilities(probs, len(self), self.n_classes, self._torch_dtype, self.device)
+        trained = checks.rows_of_pool("trained_on", trained_on, len(self))
+        if self.old_targets == "residual":
+            unknown = [row for row in trained.tolist() if row not in self._ledger.answers]
+            if unknown:
+                raise UnderstudyError(
+                    f"old_targets='residual' needs the labels of all rows the learner was trained on, and row "
+                    f"{unknown[0]} was never told ({len(unknown)} such); tell them before anchoring"
+                )
+        if features is not None:
+            new = Features(features)
+            if len(new) != len(self):
+                raise UnderstudyError(
+                    f"features for {len(new)} rows, but the pool has {len(self)}; pass one row an item"
+                )
+            new.require_finite()
+            self._kernel, of_features = self._make_kernel(new, None)
+            self._rows, self._features = Rows(of_features, self.noise), new
+        self._ledger.is_trained[:] = False
+        self._ledger.is_trained[trained] = True
+        self._ledger.is_trained &= ~self._ledger.is_dropped
+        for row in trained.tolist():
+            self._ledger.pending.pop(row, None)
+        self._is_anchored = True
+        self._place(probs)
+        return self
+
+    # -- asking and telling -------------------------------------------------------------------------------
+
+    def ask(self, n: int = 1) -> np.ndarray:
+        """The next n rows to label, best first; they are pending until told, released, skipped or dropped.
+
+        Each pick takes those before it into account: their influence is spent, though not their labels,
+        which nobody knows yet.
+        """
+        n = checks.whole("n", n, 1)
+        left = int(self._ledger.askable_mask().sum())
+        if n > left:
+            raise PoolExhausted(
+                f"asked for {n} rows but only {left} are left to ask; ask for fewer or add items"
+            )
+        engine = self._ready()
+        picks = []
+        for _ in range(n):
+            self._expect_pending(engine)
+            engine.settle()
+            row = int(engine.choose())
+            self._ledger.pending[row] = None
+            self._rows.is_askable[row] = False
+            picks.append(row)
+        return np.array(picks, dtype=np.int64)
+
+    def tell(self, rows: Any, labels: Any) -> "Surrogate":
+        """Learn the classes of some rows, whether they were asked for or not, in any order and number."""
+        rows = checks.rows_of_pool("rows", rows, len(self))
+        labels = checks.labels_for(rows, labels, self.n_classes)
+        self._ledger.require_tellable(rows.tolist())
+        engine = self._ready()
+        for row, label in zip(rows.tolist(), labels.tolist(), strict=True):
+            right = engine.learn(self._index(row), self._index(label), judge=self._is_anchored)
+            was_asked = row in self._ledger.pending
+            self._ledger.pending.pop(row, None)
+            self._ledger.answers[row] = Answer(label, bool(right) if self._is_anchored else None, was_asked)
+        return self
+
+    def rehearse(self, labels: Any, n: int) -> np.ndarray:
+        """n times `ask` and `tell`, when the label of every row is known already: for simulations.
+
+        Gives the rows in the order they were chosen. On a GPU the host is not consulted between picks.
+        """
+        labels = checks.labels_for(np.arange(len(self)), labels, self.n_classes)
+        n = checks.whole("n", n, 1)
+        left = int(self._ledger.askable_mask().sum())
+        if n > left:
+            raise PoolExhausted(
+                f"asked for {n} rows but only {left} are left to ask; ask for fewer or add items"
+            )
+        engine = self._ready()
+        self._expect_pending(engine)
+        known = torch.from_numpy(labels).to(self.device)
+        rows, rights = engine.rehearse(known, n, judge=self._is_anchored)
+        picks = rows.cpu().numpy()
+        for row, right in zip(picks.tolist(), rights.tolist(), strict=True):
+            self._ledger.answers[row] = Answer(
+                int(labels[row]), right if self._is_anchored else None, was_asked=True
+            )
+        return picks
+
+    def retract(self, rows: Any) -> "Surrogate":
+        """These answers never happened; a row is again what it was before, pending if it had been asked for."""
+        rows = checks.rows_of_pool("rows", rows, len(self))
+        self._ledger.require_told(rows.tolist())
+        self._forget(rows.tolist(), lambda answer: "pending" if answer.was_asked else "pool")
+        return self
+
+    def undo(self, n: int = 1) -> "Surrogate":
+        """Retract the last n answers."""
+        return self.retract(self._ledger.last_answers(checks.whole("n", n, 1)))
+
+    def release(self, rows: Any) -> "Surrogate":
+        """Pending rows go back to the pool; others stay as they are."""
+        self._release(checks.rows_of_pool("rows", rows, len(self)).tolist())
+        return self
+
+    def skip(self, rows: Any) -> "Surrogate":
+        """Never ask for these rows again; they still count as part of the pool to be understood."""
+        rows = checks.rows_of_pool("rows", rows, len(self))
+        self._ledger.is_skipped[rows] = True
+        self._release(rows.tolist())
+        self._rows.is_askable[torch.from_numpy(rows).to(self.device)] = False
+        return self
+
+    def drop(self, rows: Any) -> "Surrogate":
+        """Bad items: out of the pool altogether, with their answers."""
+        rows = checks.rows_of_pool("rows", rows, len(self)).tolist()
+        rows = [row for row in rows if not self._ledger.is_dropped[row]]
+        self._forget([row for row in rows if self._ledger.is_labelled(row)], lambda _: "gone")
+        self._release([row for row in rows if row in self._ledger.pending], to_pool=False)
+        for row in rows:
+            if self._engine is not None and bool(self._rows.is_open[row]):
+                self._engine.join_pool(self._index(row), sign=-1)
+            self._ledger.is_dropped[row] = True
+            self._rows.is_in_pool[row] = self._rows.is_askable[row] = self._rows.is_open[row] = False
+        self._rows.all_in_pool = not self._ledger.is_dropped.any()
+        return self
+
+    # -- the pool changes ---------------------------------------------------------------------------------
+
+    def add_class(self) -> "Surrogate":
+        """One class more. The learner gives it no probability yet; the kernel follows at the next anchor."""
+        self.n_classes += 1
+        self._kernel = self._kernel.with_class()
+        if not self._is_anchored:
+            self._engine = None  # predictions are uniform, and now over one class more
+        if self._engine is not None:
+            probs, posterior = self._rows.means.probs, self._engine.posterior
+            self._rows.set_probs(torch.cat([probs, torch.zeros_like(probs[:, :1])], 1))
+            posterior.B = torch.cat([posterior.B, torch.zeros_like(posterior.B[:, :1])], 1)
+            self._engine.refresh()
+        return self
+
+    def extend(self, features: Any, probs: Any = None) -> "Surrogate":
+        """New rows at the end of the pool, with the learner's predictions for them (none before the first anchor)."""
+        extended = self._features.extended(features)
+        new = Features(extended.parts[-1])
+        new.require_finite()
+        if probs is None and self._is_anchored:
+            raise UnderstudyError(
+                f"extend needs the learner's probabilities for the {len(new)} new rows; pass probs too"
+            )
+        if probs is not None and not self._is_anchored:
+            raise UnderstudyError(
+                "the pool has no predictions yet, so new rows can have none; leave probs out, or anchor first"
+            )
+        if probs is not None:
+            probs = checks.probabilities(probs, len(new), self.n_classes, self._torch_dtype, self.device)
+        elif self._engine is not None:
+            probs = self._uniform(len(new))
+        of_features = self._of_features(self._kernel, new)
+        if self._engine is not None:
+            self._engine.settle(exact_means=True)
+        first = len(self)
+        self._rows.extend(self._kernel, of_features, probs)
+        self._features = extended
+        self._ledger.extend(len(new))
+        if self._engine is not None:
+            self._engine.extended(first)
+        return self
+
+    # -- what it thinks -----------------------------------------------------------------------------------
+
+    @property
+    def mean(self) -> np.ndarray:
+        """(n, c): the surrogate's prediction f^, exact. Not clipped to the simplex."""
+        engine = self._ready()
+        mean: Tensor = self._rows.means.probs + self._rows.W @ engine.posterior.B.to(self._torch_dtype)
+        return mean.cpu().numpy()
+
+    @property
+    def variance(self) -> np.ndarray:
+        """(n,): predictive variance λ + g + σ², given the answered and the pending rows."""
+        self._read()
+        return self._rows.variance().cpu().numpy()
+
+    @property
+    def influence(self) -> np.ndarray:
+        """(n,): u¹. NaN for dropped rows."""
+        self._read()
+        return self._out(self._rows.influence(self._settings.exclude_self))
+
+    @property
+    def uncertainty(self) -> np.ndarray:
+        """(n,): u². NaN for dropped rows."""
+        self._read()
+        return self._out(self._rows.uncertainty())
+
+    @property
+    def utility(self) -> np.ndarray:
+        """(n,): u, of labelled and pending rows too; NaN for dropped rows, -inf where look-ahead did not look."""
+        return self._out(self._read().utility()[0])
+
+    @property
+    def accuracy(self) -> float:
+        """P(f^t): the share of answers that the learner predicted beforehand; 0 before the first."""
+        right, judged = self._ledger.accuracy()
+        return right / judged if judged else 0.0
+
+    def explain(self, row: int, n_rows: int = 5) -> Explanation:
+        """Why this row: shares of its utility, the rows it would teach most, the nearest labelled rows."""
+        (row,) = checks.rows_of_pool("row", [row], len(self)).tolist()
+        n_rows = checks.whole("n_rows", n_rows, 1)
+        if self._ledger.is_dropped[row]:
+            raise UnderstudyError(f"row {row} was dropped from the pool; there is nothing to explain")
+        return explain(self._read(), self._ledger, self._features, row, n_rows)
+
+    # -- keeping it ---------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Everything but the features, as plain arrays: `numpy.savez(path, **s.state_dict())` keeps it."""
+        return state.save(self)
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> "Surrogate":
+        """Become what `state_dict` was taken from. The pool and the options must be the same."""
+        state.load(self, saved)
+        return self
+
+    @classmethod
+    def restore(
+        cls, features: Any, saved: Mapping[str, Any], device: str | torch.device = "cpu"
+    ) -> "Surrogate":
+        """The surrogate that `state_dict` was taken from, without searching for basis points again."""
+        return cls(features, device=device, **state.options(saved)).load_state_dict(saved)
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _stream(self, *purpose: int) -> np.random.Generator:
+        return np.random.default_rng([self._seed, *purpose])
+
+    def _make_kernel(self, features: Features, basis: tuple[Any, Any] | None) -> tuple[ProductKernel, Tensor]:
+        """Basis, widths and the input kernel of every row. The long part of the set-up."""
+        features = features.on(self.device)
+        origin = bases.feature_mean(features, self.device)
+        if basis is not None:
+            U, V = checks.basis(basis, features.n_columns, self.n_classes, self.device)
+        else:
+            U = bases.kmeans(features, self.basis_size, self._stream(STREAM_CENTRES), self.device).centres
+            V = self._draw_outputs(len(U))
+        distance = mean_distance(features, self._stream(STREAM_WIDTH), self.device)
+        # Features without any spread say nothing, and any width says so.
+        input_bandwidth = (self.width * distance) ** 2 if distance > 0 else 1.0
+        kernel = ProductKernel.over(U, V, origin, input_bandwidth, self._output_bandwidth())
+        return kernel, self._of_features(kernel, features)
+
+    def _of_features(self, kernel: ProductKernel, features: Features) -> Tensor:
+        out = torch.empty((len(features), len(kernel.U)), dtype=self._torch_dtype, device=self.device)
+        for first, block in features.blocks(torch.float64, self.device):
+            out[first : first + len(block)] = kernel.of_features(block)
+        return out
+
+    def _draw_outputs(self, k: int) -> Tensor:
+        return torch.from_numpy(
+            bases.draw_simplex(k, self.n_classes, self._stream(STREAM_SIMPLEX, self.n_classes))
+        ).to(self.device)
+
+    def _output_bandwidth(self) -> float:
+        return (self.n_classes if self.output_width is None else self.output_width) ** 2
+
+    def _uniform(self, n: int) -> Tensor:
+        return torch.full(
+            (n, self.n_classes), 1.0 / self.n_classes, dtype=self._torch_dtype, device=self.device
+        )
+
+    def _index(self, row: int) -> Tensor:
+        return torch.tensor([row], device=self.device)
+
+    def _ready(self) -> Engine:
+        return self._engine if self._engine is not None else self._place(self._uniform(len(self)))
+
+    def _read(self) -> Engine:
+        engine = self._ready()
+        self._expect_pending(engine)
+        engine.settle(exact_means=True)
+        return engine
+
+    def _out(self, values: Tensor) -> np.ndarray:
+        return values.masked_fill(~self._rows.is_in_pool, torch.nan).cpu().numpy()
+
+    def _expect_pending(self, engine: Engine) -> None:
+        for row in self._ledger.pending:
+            if row not in engine.expected:
+                engine.expect(self._index(row))
+
+    def _place(self, probs: Tensor) -> Engine:
+        """A new engine on these predictions, with everything that the ledger knows."""
+        if self._kernel.n_classes_drawn != self.n_classes:
+            V = self._kernel.V if self._has_own_basis else self._draw_outputs(len(self._kernel.U))
+            self._kernel = self._kernel.with_outputs(V, self._output_bandwidth())
+        self._rows.anchor(self._kernel, probs, self._settings.link, self._settings.mean_tolerance)
+        self._engine = Engine(self._rows, self._settings)
+        self._rebuild()
+        return self._engine
+
+    def _rebuild(self) -> None:
+        """The engine from scratch, as the ledger has it."""
+        assert self._engine is not None
+        ledger, rows = self._ledger, self._rows
+
+        def on_device(array: Any) -> Tensor:
+            return torch.as_tensor(np.asarray(array)).to(self.device)
+
+        rows.is_open = on_device(ledger.open_mask())
+        rows.is_askable = on_device(ledger.askable_mask())
+        rows.is_in_pool = on_device(~ledger.is_dropped)
+        rows.all_in_pool = not ledger.is_dropped.any()
+        answered = [
+            row for row in ledger.answers if self.old_targets == "residual" or not ledger.is_trained[row]
+        ]
+        index = on_device(np.array(answered, dtype=np.int64))
+        labels = on_device(np.array([ledger.answers[row].label for row in answered], dtype=np.int64))
+        targets = (
+            torch.nn.functional.one_hot(labels, self.n_classes).double() - rows.means.probs[index].double()
+        )
+        self._engine.rebuild(
+            labelled=on_device(np.flatnonzero(ledger.labelled_mask())),
+            expected=on_device(np.array(list(ledger.pending), dtype=np.int64)),
+            answered=index,
+            targets=targets,
+        )
+        self._count()
+
+    def _count(self) -> None:
+        if self._engine is not None:
+            self._engine.tally.copy_(torch.tensor(self._ledger.accuracy(), dtype=torch.float64))
+
+    def _target(self, row: int, answer: Answer | None) -> Tensor:
+        """What the correction at a labelled row is taught to be."""
+        probs = self._rows.means.probs[row].double()
+        if answer is None or (self._ledger.is_trained[row] and self.old_targets == "zero"):
+            return torch.zeros_like(probs)
+        return torch.zeros_like(probs).index_fill_(0, self._index(answer.label), 1.0) - probs
+
+    def _forget(self, rows: list[int], destination: Callable[[Answer], str]) -> None:
+        """Labelled rows lose their labels and go to "pending", "pool" or "gone"."""
+        engine, intact = self._ready(), True
+        for row in rows:
+            answer = self._ledger.answers.pop(row, None)
+            target, to = self._target(row, answer), destination(answer) if answer is not None else "gone"
+            self._ledger.is_trained[row] = False
+            if to == "pending":
+                self._ledger.pending[row] = None
+            intact = intact and engine.unlearn(self._index(row), target, to)
+            self._rows.is_askable[row] = self._ledger.is_askable(row)
+        if intact:
+            self._count()
+        else:
+            self._rebuild()
+
+    def _release(self, rows: list[int], to_pool: bool = True) -> None:
+        intact = True
+        for row in rows:
+            if row not in self._ledger.pending:
+                continue
+            del self._ledger.pending[row]
+            if self._engine is not None and row in self._engine.expected:
+                intact = intact and self._engine.unexpect(self._index(row), to_pool)
+            self._rows.is_askable[row] = self._ledger.is_askable(row)
+        if not intact:
+            self._rebuild()

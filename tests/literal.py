@@ -1,0 +1,143 @@
+"""The paper's formulas, evaluated one by one with dense inverses: slow, plain, and what all else is held to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy import Surrogate
+
+Array = NDArray[np.float64]
+
+
+def gaussian(a: Array, b: Array, bandwidth: float) -> Array:
+    return np.exp(-((a[:, None, :] - b[None, :, :]) ** 2).sum(2) / bandwidth)
+
+
+def entropy(p: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return -np.where(p > 0, p * np.log(p), 0.0).sum(-1)
+
+
+def rho(z: Array, probs: Array, link: str) -> Array:
+    """Class probabilities from a mean, by each of the four readings."""
+    if link == "simplex":
+        q = np.maximum(z, 1e-6)
+    elif link == "softmax":
+        q = np.exp(z)
+    elif link == "logit":
+        q = np.maximum(probs, 1e-6) * np.exp(z - probs)
+    else:
+        q = np.exp(z - probs)
+    return q / q.sum(-1, keepdims=True)
+
+
+@dataclass
+class Literal:
+    """A surrogate's utilities from scratch, given which rows are told, pending, trained on, skipped, dropped."""
+
+    features: Array
+    probs: Array
+    U: Array
+    V: Array
+    input_bandwidth: float
+    output_bandwidth: float
+    told: dict[int, int] = field(default_factory=dict)  # row -> label
+    trained: Sequence[int] = ()
+    pending: Sequence[int] = ()
+    skipped: Sequence[int] = ()
+    dropped: Sequence[int] = ()
+    noise: float = 1e-10
+    floor: float = 1e-8
+    link: str = "softmax"
+    accuracy: float = 0.0
+    exclude_self: bool = False
+    old_targets: str = "zero"
+
+    def __post_init__(self) -> None:
+        self.phi = gaussian(self.features, self.U, self.input_bandwidth) * gaussian(
+            self.probs, self.V, self.output_bandwidth
+        )
+        self.K = gaussian(self.U, self.U, self.input_bandwidth) * gaussian(self.V, self.V, self.output_bandwidth)
+        self.lam = np.maximum(0.0, 1.0 - np.einsum("ik,kl,il->i", self.phi, np.linalg.inv(self.K), self.phi))
+        self.nu = np.maximum(self.lam + self.noise, self.floor)
+        n = len(self.features)
+        self.labelled = sorted(set(self.told) | set(self.trained))
+        gone = set(self.labelled) | set(self.pending) | set(self.dropped)
+        self.open = [i for i in range(n) if i not in gone]
+        self.askable = [i for i in self.open if i not in set(self.skipped)]
+        self.in_pool = [i for i in range(n) if i not in set(self.dropped)]
+
+    def Qinv(self, rows: Sequence[int]) -> Array:
+        phi = self.phi[list(rows)]
+        return np.linalg.inv(self.K + (phi / self.nu[list(rows), None]).T @ phi)
+
+    def mean(self) -> Array:
+        """F + Φ Q⁻¹ Φ_Lᵀ (Λ + σ²)⁻¹ (Y - F), with residual zero at rows that the learner was trained on."""
+        c = self.probs.shape[1]
+        residuals = np.zeros((len(self.labelled), c))
+        for i, row in enumerate(self.labelled):
+            if row in self.told and (self.old_targets == "residual" or row not in set(self.trained)):
+                residuals[i] = np.eye(c)[self.told[row]] - self.probs[row]
+        phi = self.phi[self.labelled]
+        return self.probs + self.phi @ self.Qinv(self.labelled) @ phi.T @ (residuals / self.nu[self.labelled, None])
+
+    def explained(self) -> list[int]:
+        return [*self.labelled, *self.pending]
+
+    def variance(self, rows: Sequence[int] | None = None) -> Array:
+        """1 - kᵀ(K⁻¹ - Q⁻¹)k + σ², as λ + kᵀ Q⁻¹ k + σ²."""
+        Qinv = self.Qinv(self.explained() if rows is None else rows)
+        return self.lam + np.einsum("ik,kl,il->i", self.phi, Qinv, self.phi) + self.noise
+
+    def influence(self) -> Array:
+        """c times the fall of the summed variance of the open rows when Q is inverted again with one row more."""
+        before = self.variance()
+        out = np.empty(len(self.features))
+        for i in range(len(self.features)):
+            after = self.variance([*self.explained(), i])
+            members = [j for j in self.open if not (self.exclude_self and j == i)]
+            out[i] = self.probs.shape[1] * (before[members] - after[members]).sum()
+        return out
+
+    def uncertainty(self) -> Array:
+        """Ent(f) Ent(ρ(f^)) / Ent(ρ(f))."""
+        now = entropy(rho(self.mean(), self.probs, self.link))
+        then = entropy(rho(self.probs, self.probs, self.link))
+        return entropy(self.probs) * now / then
+
+    def utility(self) -> Array:
+        total = np.zeros(len(self.features))
+        for share, values in ((1 - self.accuracy, self.influence()), (self.accuracy, self.uncertainty())):
+            std = values[self.in_pool].std()
+            if std > 1e-9 * abs(values[self.in_pool].mean()):
+                total += share * values / std
+        return total
+
+
+def literal_of(s: Surrogate, features: Array, probs: Array, **more: object) -> Literal:
+    """What a surrogate should say, from its basis and its book-keeping alone."""
+    ledger, kernel, settings = s._ledger, s._kernel, s._settings
+    arguments: dict[str, object] = {
+        "told": {row: answer.label for row, answer in ledger.answers.items()},
+        "trained": np.flatnonzero(ledger.is_trained).tolist(),
+        "pending": list(ledger.pending),
+        "skipped": np.flatnonzero(ledger.is_skipped).tolist(),
+        "dropped": np.flatnonzero(ledger.is_dropped).tolist(),
+        "noise": s.noise,
+        "floor": 1e-8 if s.dtype == "float64" else 1e-6,
+        "link": settings.link,
+        "accuracy": s.accuracy,
+        "exclude_self": settings.exclude_self,
+        "old_targets": s.old_targets,
+    }
+    return Literal(
+        np.asarray(features, dtype=np.float64),
+        np.asarray(probs, dtype=np.float64),
+        kernel.U.numpy(),
+        kernel.V.numpy(),
+        kernel.input_bandwidth,
+        kernel.output_bandwidth,
+        **{**arguments, **more},  # type: ignore[arg-type]
+    )
