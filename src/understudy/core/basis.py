@@ -58,19 +58,16 @@ def kmeans(
     shift = origin.float()
     sample = seeding_rows if seeding_rows is not None else SEEDING_ROWS_PER_CENTRE * k
     rows = np.sort(rng.choice(n, size=min(n, sample), replace=False))
-    seeds, _ = kmeans_plusplus(
-        (features.take(rows, torch.float32, device) - shift).cpu().numpy(),
-        k,
-        random_state=int(rng.integers(2**31)),
-    )
+    sampled = features.take(rows, torch.float32, device).sub_(shift).cpu().numpy()
+    seeds, _ = kmeans_plusplus(sampled, k, random_state=int(rng.integers(2**31)))
     centres = torch.from_numpy(seeds).to(device)
-    before, inertia, iteration = float("inf"), float("inf"), 0
-    for iteration in range(1, max_iterations + 1):
+    inertias: list[float] = []
+    while len(inertias) < max_iterations:
         centres, inertia = _lloyd(features, centres, shift)
-        if before - inertia <= tolerance * inertia:
+        inertias.append(inertia)
+        if len(inertias) > 1 and inertias[-2] - inertia <= tolerance * inertia:
             break
-        before = inertia
-    return Clusters(centres.double() + origin, inertia, iteration)
+    return Clusters(centres.double() + origin, inertias[-1], len(inertias))
 
 
 def _lloyd(

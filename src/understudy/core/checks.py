@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from understudy.core.features import BLOCK, as_tensor
 from understudy.errors import UnderstudyError
 
 SUM_TOLERANCE = 1e-3  # half-precision softmax outputs are off by about half of it
@@ -21,9 +22,7 @@ def one_of(name: str, value: str, allowed: Sequence[str]) -> str:
 def positive(name: str, value: float, zero: bool = False) -> float:
     value = float(value)
     if not np.isfinite(value) or value < 0 or (value == 0 and not zero):
-        raise UnderstudyError(
-            f"{name} must be a {'non-negative' if zero else 'positive'} number, got {value}"
-        )
+        raise UnderstudyError(f"{name} must be a {'non-negative' if zero else 'positive'} number, got {value}")
     return value
 
 
@@ -41,9 +40,7 @@ def device(name: str | torch.device) -> torch.device:
     if found.type == "cuda" and not torch.cuda.is_available():
         raise UnderstudyError("device='cuda' but torch sees no GPU here; use device='cpu'")
     if found.type not in ("cpu", "cuda"):
-        raise UnderstudyError(
-            f"device {name!r} lacks the double precision the engine needs; use 'cpu' or 'cuda'"
-        )
+        raise UnderstudyError(f"device {name!r} lacks the double precision the engine needs; use 'cpu' or 'cuda'")
     return found
 
 
@@ -53,9 +50,7 @@ def integers(name: str, values: Any) -> np.ndarray:
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind == "b":
-        raise UnderstudyError(
-            f"{name} must be integers, got booleans; use numpy.flatnonzero(mask) for a mask of rows"
-        )
+        raise UnderstudyError(f"{name} must be integers, got booleans; use numpy.flatnonzero(mask) for a mask of rows")
     if array.dtype.kind not in "iu":
         raise UnderstudyError(f"{name} must be integers, got {array.dtype}; convert them with astype(int)")
     if array.ndim > 1:
@@ -99,27 +94,18 @@ def probabilities(values: Any, n: int, n_classes: int, dtype: torch.dtype, to: t
         )
     kind = str(given.dtype)
     if not ("float" in kind or "int" in kind):
-        raise UnderstudyError(f"probs must be numbers, got {kind}")
-    source = (
-        given
-        if isinstance(given, Tensor)
-        else torch.from_numpy(
-            np.array(given, dtype=np.float64, copy=None)
-            if given.dtype.kind != "f" or given.dtype.itemsize > 8
-            else np.array(given)
-        )
-    )
+        raise UnderstudyError(f"probs must be numbers, got {kind}; pass the learner's predicted probabilities")
     probs = torch.empty((n, n_classes), dtype=dtype, device=to)
-    probs.copy_(source)
+    size = BLOCK[to.type]
+    for first in range(0, n, size):
+        probs[first : first + size] = as_tensor(given[first : first + size]).to(to, dtype)
     finite = torch.isfinite(probs).all(1)
     if not bool(finite.all()):
         row = int((~finite).nonzero()[0])
         raise UnderstudyError(f"probs of row {row} are not finite; has the learner's training diverged?")
     least, where = probs.min(1).values.min(0)
     if float(least) < 0:
-        raise UnderstudyError(
-            f"probs of row {int(where)} contain {float(least):.4g}; pass probabilities, not logits"
-        )
+        raise UnderstudyError(f"probs of row {int(where)} contain {float(least):.4g}; pass probabilities, not logits")
     sums = probs.sum(1, dtype=torch.float64)
     off, where = (sums - 1).abs().max(0)
     if float(off) > SUM_TOLERANCE:

@@ -19,7 +19,7 @@ from understudy.core.posterior import TAKE_OUT_LIMIT, InfluenceStep, MeanStep, P
 from understudy.core.rows import RowData, Rows
 from understudy.core.utilities import Mode, Weights
 
-CANDIDATES = 16  # leaders of the carried-along utilities that are computed exactly before one is chosen
+CANDIDATES = 8  # leaders of the carried-along utilities that are computed exactly before one is chosen
 DRIFT_LIMIT = 1e-4  # of the influence, relative
 DRIFT_SAFETY = 5.0  # any row's drift is at most about this many times that of the rows picked
 WEAR_LIMIT = 1e-10  # relative error that taking rows out may add to R before it is built anew
@@ -178,7 +178,7 @@ class Engine:
             self.refresh()
             return
         rows.g[first:], rows.h[first:] = posterior.spread(rows.W[first:].double())
-        for row in new.split(1):
+        for row in torch.split(new, 1):
             self.join_pool(row, sign=1)
 
     def join_pool(self, row: Int[Tensor, "1"], sign: int) -> None:
@@ -275,13 +275,11 @@ class Engine:
         if limit is None:
             candidates = torch.arange(len(rows), device=rows.W.device)
         else:
-            reach = (rows.h.clamp_min(0.0).sqrt() / (rows.nu + rows.g)).masked_fill(
-                ~rows.is_askable, -torch.inf
-            )
+            reach = (rows.h.clamp_min(0.0).sqrt() / (rows.nu + rows.g)).masked_fill(~rows.is_askable, -torch.inf)
             candidates = reach.topk(min(limit, int(rows.is_askable.sum()))).indices.sort().values
         now = rows.uncertainty()[rows.is_open].sum()
         u3 = torch.full((len(rows),), torch.nan, dtype=torch.float64, device=rows.W.device)
-        for some in candidates.split(max(1, LOOKAHEAD_ENTRIES // len(rows))):
+        for some in torch.split(candidates, max(1, LOOKAHEAD_ENTRIES // len(rows))):
             data = rows.take(some)
             p = data.w @ self.posterior.R
             mean = data.probs + data.w @ self.posterior.B
@@ -305,9 +303,7 @@ class Engine:
         self.apply_steps()
         return row, right
 
-    def rehearse(
-        self, labels: Int[Tensor, "n"], count: int, judge: bool
-    ) -> tuple[Int[Tensor, "t"], Bool[Tensor, "t"]]:
+    def rehearse(self, labels: Int[Tensor, "n"], count: int, judge: bool) -> tuple[Int[Tensor, "t"], Bool[Tensor, "t"]]:
         """The next `count` picks when every label is known, and where the prediction was right.
 
         On a GPU `WAVES` picks at a time are recorded once and replayed, without a word to the host
@@ -317,10 +313,7 @@ class Engine:
         picks: list[Tensor] = []
         rights: list[Tensor] = []
         recorded = (
-            self.rows.W.is_cuda
-            and count >= 2 * WAVES
-            and not self.expected
-            and self.settings.mode != "lookahead"
+            self.rows.W.is_cuda and count >= 2 * WAVES and not self.expected and self.settings.mode != "lookahead"
         )
         if recorded:
             graph, row_buffer, right_buffer = self._record(labels, judge)
@@ -349,7 +342,7 @@ class Engine:
                 row, right = self.step(labels, judge)
                 row_buffer[i : i + 1], right_buffer[i] = row, right
 
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             self.step(labels, judge)
@@ -366,7 +359,8 @@ class Engine:
         """Everything that a pick changes."""
         rows, means = self.rows, self.rows.means
         state = {
-            "R": self.posterior.R, "M": self.posterior.M, "B": self.posterior.B, "tally": self.tally, "drift": self.drift,
+            "R": self.posterior.R, "M": self.posterior.M, "B": self.posterior.B,
+            "tally": self.tally, "drift": self.drift,
             "g": rows.g, "h": rows.h, "is_open": rows.is_open, "is_askable": rows.is_askable,
             "Z": means.Z, "A": means.A, "D": means.D,
         }  # fmt: skip

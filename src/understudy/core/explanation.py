@@ -20,15 +20,11 @@ class Explanation:
     utility: float
     influence: float
     uncertainty: float
-    influence_share: (
-        float  # of the utility's two terms, how much is due to influence; NaN where both are zero
-    )
+    influence_share: float  # of the utility's two terms, how much is due to influence; NaN where both are zero
     uncertainty_share: float
     accuracy: float
     prediction: tuple[tuple[int, float], ...]  # the likeliest classes and the surrogate's mean for each
-    teaches: tuple[
-        tuple[int, float], ...
-    ]  # rows it would teach most, and the share of their variance it takes
+    teaches: tuple[tuple[int, float], ...]  # rows it would teach most, and the share of their variance it takes
     n_taught: int  # rows that would lose at least a tenth of their variance
     nearest: tuple[tuple[int, int | None, float], ...]  # nearest labelled rows: row, label if told, distance
 
@@ -56,9 +52,7 @@ def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows
     top = shares.topk(min(n_rows, len(rows)))
     mean = data.probs[0] + data.w[0] @ posterior.B
     likely = mean.topk(min(3, len(mean)))
-    u1, u2 = (
-        float(values[row]) for values in (rows.influence(engine.settings.exclude_self), rows.uncertainty())
-    )
+    u1, u2 = (float(values[row]) for values in (rows.influence(engine.settings.exclude_self), rows.uncertainty()))
     terms = [
         0.0 if weight is None else float(weight) * value
         for weight, value in ((weights.influence, u1), (weights.uncertainty, u2))
@@ -75,9 +69,7 @@ def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows
         accuracy=right / judged if judged else 0.0,
         prediction=tuple(zip(likely.indices.tolist(), likely.values.tolist(), strict=True)),
         teaches=tuple(
-            (i, share)
-            for i, share in zip(top.indices.tolist(), top.values.tolist(), strict=True)
-            if share > 0
+            (i, share) for i, share in zip(top.indices.tolist(), top.values.tolist(), strict=True) if share > 0
         ),
         n_taught=int((shares >= NOTEWORTHY).sum()),
         nearest=nearest_labelled(ledger, features, row, n_rows),

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from understudy.errors import UnderstudyError
 
-BLOCK = 4096
+BLOCK = {"cpu": 1024, "cuda": 2**16}  # rows
+BLOCK_BYTES = {"cpu": 2**22, "cuda": 2**29}
 
 
 class Features:
@@ -42,18 +43,16 @@ class Features:
         if device.type == "cpu":
             return self
         moved = Features.__new__(Features)
-        moved.parts = [_tensor(part).to(device, torch.float32) for part in self.parts]
+        moved.parts = [as_tensor(part).to(device, torch.float32) for part in self.parts]
         moved.n_columns, moved._digest = self.n_columns, self._digest
         return moved
 
-    def blocks(
-        self, dtype: torch.dtype, device: torch.device, size: int = BLOCK
-    ) -> Iterator[tuple[int, Tensor]]:
+    def blocks(self, dtype: torch.dtype, device: torch.device, size: int = BLOCK) -> Iterator[tuple[int, Tensor]]:
         """The features in order, as (first row, block) pairs."""
         first = 0
         for part in self.parts:
             for start in range(0, len(part), size):
-                yield first + start, _tensor(part[start : start + size]).to(device, dtype)
+                yield first + start, as_tensor(part[start : start + size]).to(device, dtype)
             first += len(part)
 
     def take(self, rows: np.ndarray, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -67,7 +66,7 @@ class Features:
                 if isinstance(part, Tensor):
                     index = torch.from_numpy(index).to(part.device)
                 where = torch.from_numpy(np.flatnonzero(inside)).to(device)
-                out[where] = _tensor(part[index]).to(device, dtype)
+                out[where] = as_tensor(part[index]).to(device, dtype)
             first += len(part)
         return out
 
@@ -99,9 +98,7 @@ def _checked(part: Any) -> Any:
                 f"features must be numbers, got an array of type {part.dtype}; encode the items first"
             )
     elif part.is_complex() or part.layout is not torch.strided:
-        raise UnderstudyError(
-            f"features must be a dense real tensor, got {part.dtype} with layout {part.layout}"
-        )
+        raise UnderstudyError(f"features must be a dense real tensor, got {part.dtype} with layout {part.layout}")
     if part.ndim != 2 or 0 in part.shape:
         raise UnderstudyError(
             f"features must be a table with one row an item and at least one column, got shape {tuple(part.shape)}"
@@ -109,7 +106,7 @@ def _checked(part: Any) -> Any:
     return part
 
 
-def _tensor(block: Any) -> Tensor:
+def as_tensor(block: Any) -> Tensor:
     if isinstance(block, Tensor):
         return block.detach()
     block = np.ascontiguousarray(block)

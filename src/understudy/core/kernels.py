@@ -40,7 +40,7 @@ def mean_distance(
     order = np.arange(n) if everything else rng.permutation(n)
     gaps = range(1, n) if everything else range(1, math.ceil(pairs / n) + 1)
     total, count = 0.0, 0
-    size = max(1, 2**22 // features.n_columns)
+    size = max(1, 2**20 // features.n_columns)
     if everything:
         X = features.take(order, torch.float64, device)
         for gap in gaps:
@@ -98,9 +98,7 @@ class ProductKernel:
 
     def of_features(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b k"]:
         """The input factor for a block of rows."""
-        return gaussian(
-            squared_distances(block.double() - self.origin, self.U - self.origin), self.input_bandwidth
-        )
+        return gaussian(squared_distances(block - self.origin, self.U - self.origin), self.input_bandwidth)
 
     def whitened(
         self, of_features: Float[Tensor, "b k"], probs: Float[Tensor, "b c"]

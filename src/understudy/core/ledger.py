@@ -68,7 +68,7 @@ class Ledger:
         for row in rows:
             if row in self.answers:
                 raise UnderstudyError(
-                    f"row {row} was told already, as class {self.answers[row].label}; retract([{row}]) first to change it"
+                    f"row {row} was told already, as class {self.answers[row].label}; retract it first to change it"
                 )
             if self.is_trained[row]:
                 raise UnderstudyError(
@@ -81,9 +81,7 @@ class Ledger:
     def require_told(self, rows: Iterable[int]) -> None:
         for row in rows:
             if row not in self.answers:
-                raise UnderstudyError(
-                    f"row {row} has no answer to retract; rows with answers: {len(self.answers)}"
-                )
+                raise UnderstudyError(f"row {row} has no answer to retract; rows with answers: {len(self.answers)}")
 
     def last_answers(self, n: int) -> list[int]:
         if n > len(self.answers):

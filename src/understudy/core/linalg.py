@@ -35,4 +35,5 @@ def inverse(S: Float[Tensor, "k k"]) -> Float[Tensor, "k k"]:
 
 def whiten(rows: Float[Tensor, "b k"], L: Float[Tensor, "k k"]) -> Float[Tensor, "b k"]:
     """Row-wise L⁻¹ k, by substitution."""
-    return torch.linalg.solve_triangular(L.T, rows, upper=True, left=False)
+    w: Tensor = torch.linalg.solve_triangular(L.T, rows, upper=True, left=False)
+    return w

@@ -24,9 +24,7 @@ def base(link: Link, probs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return probs.clone()
 
 
-def weights(
-    link: Link, z: Float[Tensor, "*shape"]
-) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+def weights(link: Link, z: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
     """q(z) and q ln q."""
     if link == "simplex":
         q = z.clamp_min(SMALLEST)
@@ -43,4 +41,5 @@ def entropy(A: Float[Tensor, "*rows"], D: Float[Tensor, "*rows"]) -> Float[Tenso
 def entropy_of(probs: Float[Tensor, "n c"]) -> Float[Tensor, "n"]:
     """Entropy of each row in nats, with 0 ln 0 = 0."""
     probs = probs.double()
-    return -torch.special.xlogy(probs, probs).sum(1)
+    total: Tensor = torch.special.xlogy(probs, probs).sum(1)
+    return -total

@@ -5,20 +5,22 @@ of a pick when classes are many. Nearly all of the move goes to the few classes 
 those are applied at once. The others are put by for at most `WAVES` labels: each label one wave
 of the rows (every `WAVES`-th block) is given all it has missed. How far any entry may be behind
 is bounded as it goes; beyond `tolerance` everything is brought up to date on the spot. With at most
-`AT_ONCE` classes, or a tolerance of zero, nothing is ever behind.
+`AT_ONCE` classes, a tolerance of zero, or the simplex link, nothing is ever behind.
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.core import links
 from understudy.core.links import Link
 
 AT_ONCE = 32
+MOST_AT_ONCE = 64
 WAVES = 32
-NEGLIGIBLE = 1e-3  # share of an answer's innovation below which a class may wait
-ENTRIES = 2**22
+PATIENCE = 1 / 3  # a class may wait if no row's mean moves by more than this part of the tolerance
+ENTRIES = {"cpu": 2**20, "cuda": 2**28}  # class weights computed at a time
+CACHED_ENTRIES = {"cpu": 2**17, "cuda": 2**28}  # likewise, where they had best stay in a core's cache
 
 
 class Means:
@@ -27,12 +29,13 @@ class Means:
     def __init__(self, probs: Float[Tensor, "n c"], link: Link, tolerance: float) -> None:
         self.probs, self.link, self.tolerance = probs, link, tolerance
         n, c = probs.shape
-        self.defers = tolerance > 0 and c > AT_ONCE
+        # The simplex link's entropy is so steep near zero that a small delay changes picks; it saves little there.
+        self.defers = tolerance > 0 and c > AT_ONCE and link != "simplex"
         self.Z = torch.empty((c, n), dtype=probs.dtype, device=probs.device)
         self.A = torch.empty(n, dtype=torch.float64, device=probs.device)
         self.D = torch.empty_like(self.A)
         self.scale = torch.empty_like(self.A)
-        for columns in _slices(n, c):
+        for columns in _slices(n, c, ENTRIES[probs.device.type]):
             self.Z[:, columns] = links.base(link, probs[columns]).T
             self._sum_up(columns)
             now, learner = links.entropy(self.A[columns], self.D[columns]), links.entropy_of(probs[columns])
@@ -52,18 +55,19 @@ class Means:
         change = change.to(self.Z.dtype)
         if not self.defers:
             self.Z.addr_(change, s)
-            for columns in _slices(len(s), len(change)):
+            for columns in _slices(len(s), len(change), ENTRIES[s.device.type]):
                 self._sum_up(columns)
             return
-        classes = self._classes_that_matter(change)
-        moved = self.Z[classes]
-        q, q_log = links.weights(self.link, moved)
-        A, D = q.sum(0), q_log.sum(0)
-        moved.addr_(change[classes], s)
-        q, q_log = links.weights(self.link, moved)
-        self.A += q.sum(0) - A
-        self.D += q_log.sum(0) - D
-        self.Z[classes] = moved
+        classes = self._classes_that_matter(s, change)
+        for columns in _slices(len(s), len(classes), CACHED_ENTRIES[s.device.type]):
+            moved = self.Z[:, columns][classes]
+            q, q_log = links.weights(self.link, moved)
+            A, D = q.sum(0), q_log.sum(0)
+            moved.addr_(change[classes], s[columns])
+            q, q_log = links.weights(self.link, moved)
+            self.A[columns] += q.sum(0).sub_(A)
+            self.D[columns] += q_log.sum(0).sub_(D)
+            self.Z[:, columns][classes] = moved
         rest = change.index_fill(0, classes, 0.0)
         self.past_s[self.turn] = s
         self.past_change[self.turn] = rest
@@ -88,18 +92,19 @@ class Means:
     def reset(self, W: Float[Tensor, "n k"], B: Float[Tensor, "k c"]) -> None:
         """Exact means of every row from the weights: Z = base + W B, with nothing behind."""
         B = B.to(W.dtype)
-        for columns in _slices(len(W), B.shape[1]):
+        for columns in _slices(len(W), B.shape[1], ENTRIES[W.device.type]):
             self.Z[:, columns] = torch.addmm(links.base(self.link, self.probs[columns]), W[columns], B).T
             self._sum_up(columns)
         if self.defers:
             self.past_change.zero_()
             self.behind.zero_()
 
-    def _classes_that_matter(self, change: Float[Tensor, "c"]) -> Tensor:
+    def _classes_that_matter(self, s: Float[Tensor, "n"], change: Float[Tensor, "c"]) -> Int[Tensor, "m"]:
         size = change.abs()
         count = AT_ONCE
         if not size.is_cuda:  # on a GPU the count would have to wait for the device
-            count = min(AT_ONCE, max(1, int((size > NEGLIGIBLE * size.max()).sum())))
+            bound = self.tolerance * PATIENCE / s.abs().max().clamp_min(1e-300)
+            count = min(MOST_AT_ONCE, len(change), max(1, int((size > bound).sum())))
         return size.topk(count).indices
 
     def _wave(self, wave: int) -> slice:
@@ -118,7 +123,7 @@ class Means:
         self.D[columns] = q_log.sum(0)
 
 
-def _slices(n: int, n_classes: int) -> list[slice]:
-    """Runs of rows whose class weights fit into a few megabytes."""
-    size = max(1, ENTRIES // n_classes)
+def _slices(n: int, n_classes: int, entries: int) -> list[slice]:
+    """Runs of rows with at most so many class weights together."""
+    size = max(1, entries // n_classes)
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]

@@ -26,9 +26,7 @@ class InfluenceStep:
     on_variance: Float[Tensor, ""]
     on_cross: Float[Tensor, ""]
     on_square: Float[Tensor, ""]
-    g: Float[
-        Tensor, ""
-    ]  # of the row itself beforehand, exact: what the rows' own g and h are checked against
+    g: Float[Tensor, ""]  # of the row itself beforehand, exact: what the rows' own g and h are checked against
     h: Float[Tensor, ""]
 
 
@@ -91,9 +89,7 @@ class Posterior:
             self.M.addr_(w, w, alpha=on_pool)
         return step, d
 
-    def shift(
-        self, w: Float[Tensor, "k"], nu: Float[Tensor, ""], e: Float[Tensor, "c"], sign: int
-    ) -> MeanStep:
+    def shift(self, w: Float[Tensor, "k"], nu: Float[Tensor, ""], e: Float[Tensor, "c"], sign: int) -> MeanStep:
         """A row's answer with innovation e is heard (sign 1) or unheard (-1); the influence stays."""
         R = self.R if self.R_told is None else self.R_told
         p = R @ w

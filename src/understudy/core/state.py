@@ -135,9 +135,7 @@ def load(surrogate: "Surrogate", saved: Mapping[str, Any]) -> None:
     rows.all_in_pool = not ledger.is_dropped.any()
     engine = None
     if "probs" in saved:
-        rows.anchor(
-            kernel, tensor("probs").to(dtype), surrogate._settings.link, surrogate._settings.mean_tolerance
-        )
+        rows.anchor(kernel, tensor("probs").to(dtype), surrogate._settings.link, surrogate._settings.mean_tolerance)
         rows.g, rows.h = tensor("g"), tensor("h")
         engine = Engine(rows, surrogate._settings)
         R_told = tensor("R_told") if "R_told" in saved else None
@@ -160,5 +158,5 @@ def _require_known(saved: Mapping[str, Any]) -> None:
         raise UnderstudyError("this is no state of a surrogate; pass what state_dict() returned")
     if int(saved["format"]) != FORMAT:
         raise UnderstudyError(
-            f"this state has format {int(saved['format'])}, this version reads {FORMAT}; use the version it was saved with"
+            f"this state has format {int(saved['format'])}, this version reads {FORMAT}; load it where it was saved"
         )

@@ -47,7 +47,7 @@ class Surrogate:
         exclude_self: bool = False,
         accuracy_of: Literal["learner", "surrogate"] = "learner",
         dtype: Literal["float32", "float64"] = "float32",
-        mean_tolerance: float = 1e-2,
+        mean_tolerance: float = 2e-2,
         lookahead_candidates: int | None = None,
     ) -> None:
         self.n_classes = checks.whole("n_classes", n_classes, 1)
@@ -68,9 +68,7 @@ class Surrogate:
             by_surrogate=accuracy_of == "surrogate",
             mean_tolerance=checks.positive("mean_tolerance", mean_tolerance, zero=True),
             lookahead_candidates=(
-                None
-                if lookahead_candidates is None
-                else checks.whole("lookahead_candidates", lookahead_candidates, 1)
+                None if lookahead_candidates is None else checks.whole("lookahead_candidates", lookahead_candidates, 1)
             ),
         )
         self._torch_dtype: torch.dtype = getattr(torch, self.dtype)
@@ -143,9 +141,7 @@ class Surrogate:
         n = checks.whole("n", n, 1)
         left = int(self._ledger.askable_mask().sum())
         if n > left:
-            raise PoolExhausted(
-                f"asked for {n} rows but only {left} are left to ask; ask for fewer or add items"
-            )
+            raise PoolExhausted(f"asked for {n} rows but only {left} are left to ask; ask for fewer or add items")
         engine = self._ready()
         picks = []
         for _ in range(n):
@@ -179,18 +175,14 @@ class Surrogate:
         n = checks.whole("n", n, 1)
         left = int(self._ledger.askable_mask().sum())
         if n > left:
-            raise PoolExhausted(
-                f"asked for {n} rows but only {left} are left to ask; ask for fewer or add items"
-            )
+            raise PoolExhausted(f"asked for {n} rows but only {left} are left to ask; ask for fewer or add items")
         engine = self._ready()
         self._expect_pending(engine)
         known = torch.from_numpy(labels).to(self.device)
         rows, rights = engine.rehearse(known, n, judge=self._is_anchored)
         picks = rows.cpu().numpy()
         for row, right in zip(picks.tolist(), rights.tolist(), strict=True):
-            self._ledger.answers[row] = Answer(
-                int(labels[row]), right if self._is_anchored else None, was_asked=True
-            )
+            self._ledger.answers[row] = Answer(int(labels[row]), right if self._is_anchored else None, was_asked=True)
         return picks
 
     def retract(self, rows: Any) -> "Surrogate":
@@ -332,9 +324,7 @@ class Surrogate:
         return self
 
     @classmethod
-    def restore(
-        cls, features: Any, saved: Mapping[str, Any], device: str | torch.device = "cpu"
-    ) -> "Surrogate":
+    def restore(cls, features: Any, saved: Mapping[str, Any], device: str | torch.device = "cpu") -> "Surrogate":
         """The surrogate that `state_dict` was taken from, without searching for basis points again."""
         return cls(features, device=device, **state.options(saved)).load_state_dict(saved)
 
@@ -365,17 +355,15 @@ class Surrogate:
         return out
 
     def _draw_outputs(self, k: int) -> Tensor:
-        return torch.from_numpy(
-            bases.draw_simplex(k, self.n_classes, self._stream(STREAM_SIMPLEX, self.n_classes))
-        ).to(self.device)
+        return torch.from_numpy(bases.draw_simplex(k, self.n_classes, self._stream(STREAM_SIMPLEX, self.n_classes))).to(
+            self.device
+        )
 
     def _output_bandwidth(self) -> float:
         return (self.n_classes if self.output_width is None else self.output_width) ** 2
 
     def _uniform(self, n: int) -> Tensor:
-        return torch.full(
-            (n, self.n_classes), 1.0 / self.n_classes, dtype=self._torch_dtype, device=self.device
-        )
+        return torch.full((n, self.n_classes), 1.0 / self.n_classes, dtype=self._torch_dtype, device=self.device)
 
     def _index(self, row: int) -> Tensor:
         return torch.tensor([row], device=self.device)
@@ -419,14 +407,10 @@ class Surrogate:
         rows.is_askable = on_device(ledger.askable_mask())
         rows.is_in_pool = on_device(~ledger.is_dropped)
         rows.all_in_pool = not ledger.is_dropped.any()
-        answered = [
-            row for row in ledger.answers if self.old_targets == "residual" or not ledger.is_trained[row]
-        ]
+        answered = [row for row in ledger.answers if self.old_targets == "residual" or not ledger.is_trained[row]]
         index = on_device(np.array(answered, dtype=np.int64))
         labels = on_device(np.array([ledger.answers[row].label for row in answered], dtype=np.int64))
-        targets = (
-            torch.nn.functional.one_hot(labels, self.n_classes).double() - rows.means.probs[index].double()
-        )
+        targets = torch.nn.functional.one_hot(labels, self.n_classes).double() - rows.means.probs[index].double()
         self._engine.rebuild(
             labelled=on_device(np.flatnonzero(ledger.labelled_mask())),
             expected=on_device(np.array(list(ledger.pending), dtype=np.int64)),
