@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from sklearn.cluster import kmeans_plusplus
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from understudy.core.features import Features
@@ -59,7 +60,9 @@ def kmeans(
     sample = seeding_rows if seeding_rows is not None else SEEDING_ROWS_PER_CENTRE * k
     rows = np.sort(rng.choice(n, size=min(n, sample), replace=False))
     sampled = features.take(rows, torch.float32, device).sub_(shift).cpu().numpy()
-    seeds, _ = kmeans_plusplus(sampled, k, random_state=int(rng.integers(2**31)))
+    # Thousands of short products: with several threads each waits for a free core, for minutes on a busy machine.
+    with threadpool_limits(1):
+        seeds, _ = kmeans_plusplus(sampled, k, random_state=int(rng.integers(2**31)))
     centres = torch.from_numpy(seeds).to(device)
     inertias: list[float] = []
     while len(inertias) < max_iterations:

@@ -7,6 +7,7 @@ values, so that a GPU can run many picks in one go (`rehearse`).
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,16 +16,27 @@ from torch import Tensor
 from understudy.core import links, utilities
 from understudy.core.links import Link
 from understudy.core.means import WAVES
-from understudy.core.posterior import TAKE_OUT_LIMIT, InfluenceStep, MeanStep, Posterior, weights_given
-from understudy.core.rows import RowData, Rows
-from understudy.core.utilities import Mode, Weights
+from understudy.core.posterior import (
+    TAKE_OUT_LIMIT,
+    Closeup,
+    InfluenceStep,
+    MeanStep,
+    Posterior,
+    weights_given,
+)
+from understudy.core.rows import Rows
+from understudy.core.utilities import Mode, Moments
 
 CANDIDATES = 8  # leaders of the carried-along utilities that are computed exactly before one is chosen
 DRIFT_LIMIT = 1e-4  # of the influence, relative
-DRIFT_SAFETY = 5.0  # any row's drift is at most about this many times that of the rows picked
+DRIFT_SAFETY = 5.0  # any row's drift is at most about this many times that of the leaders
 WEAR_LIMIT = 1e-10  # relative error that taking rows out may add to R before it is built anew
 LOOKAHEAD_ENTRIES = 2**22
 EPSILON = torch.finfo(torch.float64).eps
+NOTHING_YET = 1e-300  # the tally's start: an accuracy of zero, without a division by zero
+
+
+Destination = Literal["pending", "pool", "gone"]  # where a row goes that loses its label
 
 
 @dataclass(frozen=True)
@@ -46,9 +58,14 @@ class Engine:
         self.mean_steps: list[MeanStep] = []
         self.expected: set[int] = set()  # pending rows that R knows of
         self.wear = 0.0
-        self.tally = torch.zeros(2, dtype=torch.float64, device=rows.W.device)  # predictions right, judged
-        self.drift = torch.zeros((), dtype=torch.float64, device=rows.W.device)
-        self.resolution = 16 * torch.finfo(rows.W.dtype).eps
+        numbers = torch.zeros((3, 2), dtype=torch.float64, device=rows.W.device)
+        self.tally, self.resolution, self.drift = (
+            numbers[0],
+            numbers[1],
+            numbers[2, 0],
+        )  # tally: predictions wrong, right
+        self.set_tally(0, 0)
+        self.resolution[0], self.resolution[1] = 16 * EPSILON, 16 * torch.finfo(rows.W.dtype).eps
 
     # -- from scratch -------------------------------------------------------------------------------------
 
@@ -65,8 +82,8 @@ class Engine:
         precision = rows.precision(labelled)
         taught = torch.zeros((rows.W.shape[1], targets.shape[1]), dtype=torch.float64, device=rows.W.device)
         if len(answered):
-            data = rows.take(answered)
-            taught.addmm_(data.w.T, targets / data.nu[:, None])
+            w, _, stats = rows.take(answered)
+            taught.addmm_(w.T, targets / stats[:, :1])
         R, B = weights_given(precision, taught)
         R_told = None
         if len(expected):
@@ -81,7 +98,8 @@ class Engine:
         """Every row's state from the posterior, nothing queued, nothing behind."""
         self.influence_steps, self.mean_steps = [], []
         self.drift.zero_()
-        self.rows.refresh(self.posterior.R, self.posterior.M, self.posterior.B)
+        self.rows.refresh(self.posterior.R, self.posterior.M)
+        self.rows.means.reset(self.rows.W, self.posterior.B)
 
     def settle(self, exact_means: bool = False) -> None:
         """Bring the rows up to date with the posterior."""
@@ -101,169 +119,158 @@ class Engine:
 
     # -- labels come and go -------------------------------------------------------------------------------
 
-    def learn(self, row: Int[Tensor, "1"], label: Int[Tensor, "1"], judge: bool) -> Bool[Tensor, ""]:
+    def set_tally(self, right: int, judged: int) -> None:
+        self.tally.copy_(torch.tensor([judged - right + NOTHING_YET, right], dtype=torch.float64))
+
+    def look(self, rows: Int[Tensor, "q"]) -> Closeup:
+        return self.posterior.look(*self.rows.take(rows))
+
+    def learn(
+        self, row: Int[Tensor, "1"], label: Int[Tensor, "1"], judge: bool, seen: Closeup | None = None
+    ) -> Bool[Tensor, "1"]:
         """An answer. True where the prediction before it was right, which counts if `judge`."""
-        data = self.rows.take(row)
-        mean = data.probs[0] + data.w[0] @ self.posterior.B
-        e = torch.zeros_like(mean).scatter_(0, label, 1.0) - mean
-        right = (mean if self.settings.by_surrogate else data.probs[0]).argmax() == label[0]
+        seen = self.look(row) if seen is None else seen
+        right = (seen.mean if self.settings.by_surrogate else seen.probs).argmax(1) == label
         if judge:
-            self.tally += torch.stack([right.double(), torch.ones_like(self.tally[1])])
+            self.tally.index_add_(0, right.long(), torch.ones_like(self.tally[:1]))
+        target = torch.zeros_like(seen.mean[0]).scatter_(0, label, 1.0)
         if self.expected and int(row) in self.expected:
             self.expected.discard(int(row))
-            self.mean_steps.append(self.posterior.shift(data.w[0], data.nu[0], e, sign=1))
+            self.mean_steps.append(self.posterior.shift(seen, target, sign=1))
             self._merge()
             return right
-        current = not self.influence_steps
-        influence, mean_step = self.posterior.turn_and_shift(data.w[0], data.nu[0], e, sign=1, on_pool=-1)
-        if current:
-            self._watch(row, influence, data)
+        influence, mean = self.posterior.turn_and_shift(seen, target, sign=1, on_pool=-1)
         self.influence_steps.append(influence)
-        self.mean_steps.append(mean_step)
-        self._close(row)
+        self.mean_steps.append(mean)
+        self.rows.close(row)
         return right
 
     def expect(self, row: Int[Tensor, "1"]) -> None:
         """A pending row explains the pool from now on."""
-        data = self.rows.take(row)
         self.posterior.split()
-        current = not self.influence_steps
-        step, _ = self.posterior.turn(data.w[0], data.nu[0], sign=1, on_pool=-1)
-        if current:
-            self._watch(row, step, data)
-        self.influence_steps.append(step)
+        self.influence_steps.append(self.posterior.turn(self.look(row), sign=1, on_pool=-1))
         self.expected.add(int(row))
-        self._close(row)
+        self.rows.close(row)
 
     def unexpect(self, row: Int[Tensor, "1"], to_pool: bool = True) -> bool:
         """A row that R expected goes back to the pool, or out of it. False: too ill-conditioned, rebuild."""
-        data = self.rows.take(row)
-        if not self._can_take_out(data, told=False):
+        seen = self.look(row)
+        if not self._can_take_out(seen, told=False):
             return False
-        step, _ = self.posterior.turn(data.w[0], data.nu[0], sign=-1, on_pool=1 if to_pool else 0)
-        self.influence_steps.append(step)
+        self.influence_steps.append(self.posterior.turn(seen, sign=-1, on_pool=1 if to_pool else 0))
         self.expected.discard(int(row))
         self.rows.is_open[row] = to_pool
         self._merge()
         return True
 
-    def unlearn(self, row: Int[Tensor, "1"], target: Float[Tensor, "c"], to: str) -> bool:
-        """An answer that never was: the row is expected again, back in the pool, or out of it. False: rebuild."""
-        data = self.rows.take(row)
-        e = target - data.w[0] @ self.posterior.B
+    def unlearn(self, row: Int[Tensor, "1"], target: Float[Tensor, "c"], to: Destination) -> bool:
+        """An answer that never was. `target`: what f^ was taught to be there. False: rebuild."""
+        seen = self.look(row)
         if to == "pending":
             self.posterior.split()
-            if not self._can_take_out(data, told=True):
+            if not self._can_take_out(seen, told=True):
                 return False
-            self.mean_steps.append(self.posterior.shift(data.w[0], data.nu[0], e, sign=-1))
+            self.mean_steps.append(self.posterior.shift(seen, target, sign=-1))
             self.expected.add(int(row))
             return True
-        if not (self._can_take_out(data, told=True) and self._can_take_out(data, told=False)):
+        if not (self._can_take_out(seen, told=True) and self._can_take_out(seen, told=False)):
             return False
-        step, mean_step = self.posterior.turn_and_shift(
-            data.w[0], data.nu[0], e, sign=-1, on_pool=1 if to == "pool" else 0
-        )
-        self.influence_steps.append(step)
-        self.mean_steps.append(mean_step)
+        on_pool = 1 if to == "pool" else 0
+        influence, mean = self.posterior.turn_and_shift(seen, target, sign=-1, on_pool=on_pool)
+        self.influence_steps.append(influence)
+        self.mean_steps.append(mean)
         self.rows.is_open[row] = to == "pool"
         return True
 
     def extended(self, first: int) -> None:
         """Rows from `first` on are new: they enter the pool, and every row takes note."""
         rows, posterior = self.rows, self.posterior
-        new = torch.arange(first, len(rows), device=rows.W.device)
         rows.means.reset(rows.W, posterior.B)
-        if 2 * len(new) > rows.W.shape[1]:
+        if 2 * (len(rows) - first) > rows.W.shape[1]:
             posterior.M = rows.gram()
             self.refresh()
             return
-        rows.g[first:], rows.h[first:] = posterior.spread(rows.W[first:].double())
-        for row in torch.split(new, 1):
+        rows.refresh(posterior.R, posterior.M, first)
+        for row in torch.split(torch.arange(first, len(rows), device=rows.W.device), 1):
             self.join_pool(row, sign=1)
 
     def join_pool(self, row: Int[Tensor, "1"], sign: int) -> None:
         """An unlabelled row enters or leaves the pool."""
-        self.influence_steps.append(self.posterior.join_pool(self.rows.take(row).w[0], sign))
+        self.influence_steps.append(self.posterior.join_pool(self.look(row), sign))
         self.rows.is_open[row] = sign > 0
-
-    def _close(self, row: Int[Tensor, "1"]) -> None:
-        self.rows.is_open.index_fill_(0, row, False)
-        self.rows.is_askable.index_fill_(0, row, False)
 
     def _merge(self) -> None:
         if not self.expected:
             self.posterior.merge()
 
-    def _can_take_out(self, data: RowData, told: bool) -> bool:
-        left = self.posterior.left_after(data.w[0], data.nu[0], told)
+    def _can_take_out(self, seen: Closeup, told: bool) -> bool:
+        left = self.posterior.left_after(seen, told)
         if left < TAKE_OUT_LIMIT:
             return False
         self.wear += EPSILON / left
         return self.wear < WEAR_LIMIT
 
-    def _watch(self, row: Int[Tensor, "1"], step: InfluenceStep, data: RowData) -> None:
-        """How far the row's own influence has drifted from the exact one that learning it computes anyway."""
-        carried = self.rows.h[row] / (data.nu + self.rows.g[row])
-        exact = step.h / (data.nu + step.g)
-        off = (carried - exact).abs() / exact.clamp_min(1e-300)
-        self.drift.copy_(torch.maximum(self.drift, off[0]))
-
     # -- choosing -----------------------------------------------------------------------------------------
 
-    def accuracy(self) -> Float[Tensor, ""]:
-        return self.tally[0] / self.tally[1].clamp_min(1.0)
+    def weights(self, moments: Moments) -> Float[Tensor, "2"]:
+        """What the two measures of a survey are multiplied by."""
+        mode = self.settings.mode
+        if mode in ("influence", "uncertainty", "variance"):
+            n_classes = self.rows.means.probs.shape[1]
+            fixed = {"influence": (n_classes, 0.0), "uncertainty": (0.0, 1.0), "variance": (1.0, 0.0)}[mode]
+            return torch.tensor(fixed, dtype=torch.float64).to(self.tally.device)
+        inverse = moments.inverse_std(self.resolution)
+        return inverse / 2 if mode == "uniform" else inverse * (self.tally / self.tally.sum())
 
-    def weights(self) -> Weights:
-        """What influence and uncertainty are multiplied by at present (with look-ahead, u³ has the place of u²)."""
-        one = torch.ones((), dtype=torch.float64, device=self.tally.device)
-        if self.settings.mode == "influence":
-            return Weights(influence=one)
-        if self.settings.mode == "uncertainty":
-            return Weights(uncertainty=one)
-        if self.settings.mode == "variance":
-            return Weights(variance=one)
-        share = one / 2 if self.settings.mode == "uniform" else self.accuracy()
-        u1, u2 = self.rows.survey(self.settings.exclude_self)
-        return Weights(
-            influence=(1 - share) * u1.inverse_std(EPSILON * 16),
-            uncertainty=share * u2.inverse_std(self.resolution),
-        )
-
-    def utility(self) -> tuple[Float[Tensor, "n"], Weights]:
-        """u of every row, and what its terms were multiplied by."""
+    def utility(self) -> tuple[Float[Tensor, "n"], Float[Tensor, "2 n"]]:
+        """u of every row, and the two terms it is the sum of."""
         if self.settings.mode == "lookahead":
-            return self.lookahead()
-        weights = self.weights()
-        return self.rows.utility(weights, self.settings.exclude_self), weights
+            weights = self.lookahead()
+        else:
+            weights = self.weights(self.rows.survey(self.settings.mode, self.settings.exclude_self))
+        terms = self.rows.measures[:, : len(self.rows)] * weights[:, None]
+        return terms.sum(0).nan_to_num(nan=-torch.inf), terms
 
-    def choose(self) -> Int[Tensor, "1"]:
-        """The best row to ask for. The leaders are computed exactly, so rounding in the others decides nothing."""
+    def choose(self) -> tuple[Int[Tensor, "1"], Closeup | None]:
+        """The best row to ask for, and the look that was taken at it.
+
+        The leaders are computed exactly, so that rounding in what the others carry along decides nothing. On the
+        way it is seen how far the carried-along influence has drifted.
+        """
         if self.settings.mode == "lookahead":
-            u, _ = self.lookahead()
-            leaders = utilities.leaders(u.masked_fill(~self.rows.is_askable, -torch.inf), 1)
-            return utilities.choose(leaders, u[leaders])
-        weights = self.weights()
-        leaders = self.rows.best(weights, CANDIDATES, self.settings.exclude_self)
-        return utilities.choose(leaders, self.exact_utility(leaders, weights))
+            weights = self.lookahead()
+            u = (self.rows.measures * weights[:, None]).sum(0).nan_to_num(nan=-torch.inf)
+            rows, values = utilities.leaders(u.masked_fill_(self.rows.is_closed, -torch.inf), CANDIDATES)
+            return rows[utilities.choose(rows, values)], None
+        weights = self.weights(self.rows.survey(self.settings.mode, self.settings.exclude_self))
+        rows, values, measures = self.rows.best(weights, CANDIDATES)
+        seen = self.look(rows)
+        exact = self._measure(seen, rows)
+        if self.settings.mode != "uncertainty":
+            off = ((measures[0] - exact[0]) / exact[0].clamp_min(NOTHING_YET)).abs_()
+            torch.maximum(self.drift, off.masked_fill_(values == -torch.inf, 0.0).max(), out=self.drift)
+        u = (weights @ exact).masked_fill_(values == -torch.inf, -torch.inf)
+        which = utilities.choose(rows, u)
+        return rows[which], seen.one(which)
 
-    def exact_utility(self, rows: Int[Tensor, "q"], weights: Weights) -> Float[Tensor, "q"]:
-        """The utility of some rows from the posterior alone; rows that may not be asked for get -inf."""
-        data = self.rows.take(rows)
-        g, h = self.posterior.spread(data.w)
-        u1 = u2 = variance = None
-        if weights.influence is not None:
-            is_open = data.is_open if self.settings.exclude_self else None
-            u1 = utilities.influence(g, h, data.nu, is_open, data.probs.shape[1])
-        if weights.uncertainty is not None:
-            z = links.base(self.settings.link, data.probs) + data.w @ self.posterior.B
-            q, q_log = links.weights(self.settings.link, z)
-            u2 = data.scale * links.entropy(q.sum(1), q_log.sum(1))
-        if weights.variance is not None:
-            variance = data.lam + g + self.rows.noise
-        return weights.combine(u1, u2, variance).masked_fill_(~data.is_askable, -torch.inf)
+    def _measure(self, seen: Closeup, rows: Int[Tensor, "q"]) -> Float[Tensor, "2 q"]:
+        """The measures of a survey for a few rows, from the posterior alone."""
+        mode, link = self.settings.mode, self.settings.link
+        g, h = seen.g[:, 0], seen.h[:, 0]
+        if mode == "variance":
+            first = seen.lam[:, 0] + g + self.rows.noise
+        else:
+            fall = h - g * g * self.rows.is_open[rows] if self.settings.exclude_self else h
+            first = fall / (seen.nu[:, 0] + g)
+        if mode in ("influence", "variance"):
+            return torch.stack([first, torch.zeros_like(first)])
+        # base + μ, where f^ = F + μ
+        z = seen.mean if link in ("softmax", "simplex") else links.base(link, seen.probs) + seen.mean - seen.probs
+        q, q_log = links.weights(link, z)
+        return torch.stack([first, links.entropy(q.sum(1), q_log.sum(1)) * seen.scale[:, 0]])
 
-    def lookahead(self) -> tuple[Float[Tensor, "n"], Weights]:
-        """Utility with u³ in place of u²; -inf for rows that the restriction leaves out.
+    def lookahead(self) -> Float[Tensor, "2"]:
+        """Survey with u³ in place of u², and the weights; NaN for rows that the restriction leaves out.
 
         u³ of a row is the fall of the pool's summed calibrated entropy that its answer is expected to bring.
         With `lookahead_candidates` only that many askable rows are tried, those with the largest √h/(ν+g):
@@ -272,34 +279,32 @@ class Engine:
         """
         rows, limit = self.rows, self.settings.lookahead_candidates
         rows.means.catch_up()
+        of_influence = rows.survey("combined", self.settings.exclude_self)
+        n = len(rows)
         if limit is None:
-            candidates = torch.arange(len(rows), device=rows.W.device)
+            candidates = torch.arange(n, device=rows.W.device)
         else:
-            reach = (rows.h.clamp_min(0.0).sqrt() / (rows.nu + rows.g)).masked_fill(~rows.is_askable, -torch.inf)
-            candidates = reach.topk(min(limit, int(rows.is_askable.sum()))).indices.sort().values
-        now = rows.uncertainty()[rows.is_open].sum()
-        u3 = torch.full((len(rows),), torch.nan, dtype=torch.float64, device=rows.W.device)
-        for some in torch.split(candidates, max(1, LOOKAHEAD_ENTRIES // len(rows))):
-            data = rows.take(some)
-            p = data.w @ self.posterior.R
-            mean = data.probs + data.w @ self.posterior.B
-            d = data.nu + (p * data.w).sum(1)
-            u3[some] = now - rows.expected_entropy(p, d, mean, data.probs)
-        share = self.accuracy()
-        u1 = rows.influence(self.settings.exclude_self)
-        tried = rows.moments(u3) if limit is None else utilities.moments(u3[candidates])
-        weights = Weights(
-            influence=(1 - share) * rows.moments(u1).inverse_std(EPSILON * 16),
-            uncertainty=share * tried.inverse_std(self.resolution),
+            reach = (rows.h.clamp_min(0.0).sqrt() / rows.var).masked_fill(rows.is_closed[:n], -torch.inf)
+            candidates = reach.topk(min(limit, int((~rows.is_closed).sum()))).indices.sort().values
+        now = rows.means.uncertainty()[rows.is_open].sum()
+        rows.measures[1] = torch.nan
+        for some in torch.split(candidates, max(1, LOOKAHEAD_ENTRIES // n)):
+            seen = self.look(some)
+            after = rows.expected_entropy(seen.Rw, seen.nu + seen.g, seen.mean, seen.probs)
+            rows.measures[1, some] = now - after
+        tried = candidates if limit is not None else candidates[rows.is_in_pool]
+        of_lookahead = utilities.moments(rows.measures[:, tried])
+        inverse = torch.stack(
+            [of_influence.inverse_std(self.resolution)[0], of_lookahead.inverse_std(self.resolution)[1]]
         )
-        return weights.combine(u1, u3, None).nan_to_num(nan=-torch.inf), weights
+        return inverse * (self.tally / self.tally.sum())
 
     # -- many picks whose answers are known ---------------------------------------------------------------
 
-    def step(self, labels: Int[Tensor, "n"], judge: bool) -> tuple[Int[Tensor, "1"], Bool[Tensor, ""]]:
+    def step(self, labels: Int[Tensor, "n"], judge: bool) -> tuple[Int[Tensor, "1"], Bool[Tensor, "1"]]:
         """Choose, learn and bring the rows up to date, without a look at any value."""
-        row = self.choose()
-        right = self.learn(row, labels[row], judge)
+        row, seen = self.choose()
+        right = self.learn(row, labels.index_select(0, row), judge, seen)
         self.apply_steps()
         return row, right
 
@@ -326,7 +331,7 @@ class Engine:
         for _ in range(count):
             row, right = self.step(labels, judge)
             picks.append(row)
-            rights.append(right[None])
+            rights.append(right)
             self.settle()
         return torch.cat(picks), torch.cat(rights)
 
@@ -340,7 +345,7 @@ class Engine:
         def picks() -> None:
             for i in range(WAVES):
                 row, right = self.step(labels, judge)
-                row_buffer[i : i + 1], right_buffer[i] = row, right
+                row_buffer[i : i + 1], right_buffer[i : i + 1] = row, right
 
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
@@ -361,7 +366,7 @@ class Engine:
         state = {
             "R": self.posterior.R, "M": self.posterior.M, "B": self.posterior.B,
             "tally": self.tally, "drift": self.drift,
-            "g": rows.g, "h": rows.h, "is_open": rows.is_open, "is_askable": rows.is_askable,
+            "var": rows.var, "h": rows.h, "is_open": rows.is_open, "is_closed": rows.is_closed,
             "Z": means.Z, "A": means.A, "D": means.D,
         }  # fmt: skip
         if means.defers:

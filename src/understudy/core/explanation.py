@@ -41,31 +41,26 @@ class Explanation:
 
 def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows: int) -> Explanation:
     """Explain a row of a settled engine. One pass over the rows, and the features of the labelled ones."""
-    rows, posterior = engine.rows, engine.posterior
+    rows = engine.rows
     index = torch.tensor([row], device=rows.W.device)
-    u, weights = engine.utility()
-    data = rows.take(index)
-    p = posterior.R @ data.w[0]
-    d = data.nu[0] + data.w[0] @ p
-    shares = rows.covariances(p[None])[0].double().square() / (d * rows.variance())
+    u, terms = engine.utility()
+    seen = engine.look(index)
+    d = seen.nu + seen.g
+    shares = rows.covariances(seen.Rw)[0].double().square() / (d[0] * rows.variance())
     shares = torch.where(rows.is_open, shares, 0.0).index_fill(0, index, 0.0)
     top = shares.topk(min(n_rows, len(rows)))
-    mean = data.probs[0] + data.w[0] @ posterior.B
-    likely = mean.topk(min(3, len(mean)))
-    u1, u2 = (float(values[row]) for values in (rows.influence(engine.settings.exclude_self), rows.uncertainty()))
-    terms = [
-        0.0 if weight is None else float(weight) * value
-        for weight, value in ((weights.influence, u1), (weights.uncertainty, u2))
-    ]
-    whole = sum(terms)
+    likely = seen.mean[0].topk(min(3, seen.mean.shape[1]))
+    u1 = seen.mean.shape[1] * float(rows.influence(engine.settings.exclude_self)[row])
+    by_influence, by_uncertainty = terms[:, row].tolist()
+    whole = by_influence + by_uncertainty
     right, judged = ledger.accuracy()
     return Explanation(
         row=row,
         utility=float(u[row]),
         influence=u1,
-        uncertainty=u2,
-        influence_share=terms[0] / whole if whole else float("nan"),
-        uncertainty_share=terms[1] / whole if whole else float("nan"),
+        uncertainty=float(rows.means.uncertainty()[row]),
+        influence_share=by_influence / whole if whole else float("nan"),
+        uncertainty_share=by_uncertainty / whole if whole else float("nan"),
         accuracy=right / judged if judged else 0.0,
         prediction=tuple(zip(likely.indices.tolist(), likely.values.tolist(), strict=True)),
         teaches=tuple(

@@ -47,8 +47,9 @@ class Features:
         moved.n_columns, moved._digest = self.n_columns, self._digest
         return moved
 
-    def blocks(self, dtype: torch.dtype, device: torch.device, size: int = BLOCK) -> Iterator[tuple[int, Tensor]]:
-        """The features in order, as (first row, block) pairs."""
+    def blocks(self, dtype: torch.dtype, device: torch.device) -> Iterator[tuple[int, Tensor]]:
+        """The features in order, as (first row, block) pairs; a block is a few megabytes."""
+        size = max(1, min(BLOCK[device.type], BLOCK_BYTES[device.type] // (self.n_columns * dtype.itemsize)))
         first = 0
         for part in self.parts:
             for start in range(0, len(part), size):

@@ -57,6 +57,10 @@ class Ledger:
     def askable_mask(self) -> np.ndarray:
         return self.open_mask() & ~self.is_skipped
 
+    def masks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which rows are open, askable, in the pool."""
+        return self.open_mask(), self.askable_mask(), ~self.is_dropped
+
     def accuracy(self) -> tuple[int, int]:
         """How often the prediction was right, of how many."""
         judged = [answer.was_right for answer in self.answers.values() if answer.was_right is not None]

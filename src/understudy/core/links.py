@@ -35,7 +35,7 @@ def weights(link: Link, z: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*sha
 
 def entropy(A: Float[Tensor, "*rows"], D: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
     """Entropy of the normalised weights, never below zero."""
-    return (A.log() - D / A).clamp_min_(0.0)
+    return torch.addcdiv(A.log(), D, A, value=-1.0).clamp_min_(0.0)
 
 
 def entropy_of(probs: Float[Tensor, "n c"]) -> Float[Tensor, "n"]:

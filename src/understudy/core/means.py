@@ -32,9 +32,7 @@ class Means:
         # The simplex link's entropy is so steep near zero that a small delay changes picks; it saves little there.
         self.defers = tolerance > 0 and c > AT_ONCE and link != "simplex"
         self.Z = torch.empty((c, n), dtype=probs.dtype, device=probs.device)
-        self.A = torch.empty(n, dtype=torch.float64, device=probs.device)
-        self.D = torch.empty_like(self.A)
-        self.scale = torch.empty_like(self.A)
+        self.A, self.D, self.scale = torch.empty((3, n), dtype=torch.float64, device=probs.device)
         for columns in _slices(n, c, ENTRIES[probs.device.type]):
             self.Z[:, columns] = links.base(link, probs[columns]).T
             self._sum_up(columns)
@@ -48,7 +46,7 @@ class Means:
 
     def uncertainty(self) -> Float[Tensor, "n"]:
         """u²: the learner's entropy times the ratio of the surrogate's entropy now and at the anchor."""
-        return self.scale * links.entropy(self.A, self.D)
+        return links.entropy(self.A, self.D).mul_(self.scale)
 
     def shift(self, s: Float[Tensor, "n"], change: Float[Tensor, "c"]) -> None:
         """mean += s changeᵀ, exactly for the classes that matter and within the tolerance for the rest."""
@@ -103,7 +101,7 @@ class Means:
         size = change.abs()
         count = AT_ONCE
         if not size.is_cuda:  # on a GPU the count would have to wait for the device
-            bound = self.tolerance * PATIENCE / s.abs().max().clamp_min(1e-300)
+            bound = self.tolerance * PATIENCE / s.abs().max().clamp_min(1e-30)
             count = min(MOST_AT_ONCE, len(change), max(1, int((size > bound).sum())))
         return size.topk(count).indices
 

@@ -1,8 +1,8 @@
 """The surrogate's posterior over its k whitened weights: small, float64, and all that a label changes.
 
-Rows never enter here except as the one row that is learnt or forgotten. Each change is returned as a
-step of a few k-vectors and numbers, from which any block of rows, wherever it lives, brings itself up to
-date (`rows.py`). Derivations: docs/mathematics.md, section 4.
+Rows never enter here except as the few that are looked at closely. Each change is returned as a step of a
+few k-vectors and numbers, from which any block of rows, wherever it lives, brings itself up to date
+(`rows.py`). Derivations: docs/mathematics.md, section 4.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,12 @@ TAKE_OUT_LIMIT = 1e-6
 
 @dataclass(frozen=True)
 class InfluenceStep:
-    """With s = W p and r = W m: g += on_variance s², h += on_cross s r + on_square s²."""
+    """With s = W p and r = W m: g += on_variance s², h += on_square s² + on_cross s r."""
 
     p: Float[Tensor, "k"]
     m: Float[Tensor, "k"]
     on_variance: Float[Tensor, ""]
-    on_cross: Float[Tensor, ""]
-    on_square: Float[Tensor, ""]
-    g: Float[Tensor, ""]  # of the row itself beforehand, exact: what the rows' own g and h are checked against
-    h: Float[Tensor, ""]
+    on_influence: Float[Tensor, "2"]  # on_square, on_cross
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,28 @@ class MeanStep:
 
     p: Float[Tensor, "k"]
     change: Float[Tensor, "c"]
+
+
+@dataclass(frozen=True)
+class Closeup:
+    """A few rows in full, in float64, and what the posterior says of them, computed and not carried along."""
+
+    w: Float[Tensor, "q k"]
+    Rw: Float[Tensor, "q k"]
+    MRw: Float[Tensor, "q k"]
+    mean: Float[Tensor, "q c"]  # f^
+    probs: Float[Tensor, "q c"]
+    nu: Float[Tensor, "q 1"]
+    lam: Float[Tensor, "q 1"]
+    scale: Float[Tensor, "q 1"]
+    g: Float[Tensor, "q 1"]
+    h: Float[Tensor, "q 1"]
+
+    def one(self, which: Tensor) -> "Closeup":
+        """One of the rows, by its place among them, which only the device need know."""
+        parts = list(vars(self).values())
+        row = torch.cat(parts, 1).index_select(0, which)
+        return Closeup(*torch.split(row, [part.shape[1] for part in parts], dim=1))
 
 
 class Posterior:
@@ -53,6 +72,15 @@ class Posterior:
     ) -> None:
         self.R, self.M, self.B, self.R_told = R, M, B, R_told
 
+    def look(self, w: Float[Tensor, "q k"], probs: Float[Tensor, "q c"], stats: Float[Tensor, "q 3"]) -> Closeup:
+        """A close look at some rows, given their whitened form, predictions and (ν, λ, scale). O(qk²)."""
+        Rw = w @ self.R
+        MRw = Rw @ self.M
+        g = (Rw * w).sum(1, keepdim=True)
+        h = (MRw * Rw).sum(1, keepdim=True)
+        nu, lam, scale = torch.split(stats, 1, dim=1)
+        return Closeup(w, Rw, MRw, torch.addmm(probs, w, self.B), probs, nu, lam, scale, g, h)
+
     def split(self) -> None:
         """From here on rows may be pending: influence knows of them, the mean does not."""
         if self.R_told is None:
@@ -62,66 +90,51 @@ class Posterior:
         """No row is pending any more: one posterior is enough."""
         self.R_told = None
 
-    def turn(
-        self, w: Float[Tensor, "k"], nu: Float[Tensor, ""], sign: int, on_pool: int
-    ) -> tuple[InfluenceStep, Float[Tensor, ""]]:
+    def turn(self, row: Closeup, sign: int, on_pool: int) -> InfluenceStep:
         """A row joins (sign 1) or leaves (-1) those that explain the pool; the mean stays.
 
         `on_pool`: the row also leaves (-1) or joins (1) those to be understood, or neither (0). Taking a
         row out is learning it with noise -ν: one formula serves both ways.
         """
-        p = self.R @ w
-        g = w @ p
-        d = g + sign * nu
-        Mp = self.M @ p
-        h = p @ Mp
+        p, nu, g, h = row.Rw[0], row.nu[0], row.g[0], row.h[0]
+        inverse = 1.0 / (g + sign * nu)  # 1/d
+        left = nu * inverse
+        on_square = torch.addcmul(on_pool * left * left, h, inverse * inverse)
         step = InfluenceStep(
-            p,
-            self.R @ Mp,
-            on_variance=-1.0 / d,
-            on_cross=-2.0 / d,
-            on_square=h / d**2 + on_pool * (nu / d) ** 2,
-            g=g,
-            h=h,
+            p, self.R @ row.MRw[0], on_variance=-inverse[0], on_influence=torch.cat([on_square, -2.0 * inverse])
         )
-        _rank_one(self.R, p, d, sign)
+        _rank_one(self.R, p, inverse, sign)
         if on_pool:
-            self.M.addr_(w, w, alpha=on_pool)
-        return step, d
+            self.M.addr_(row.w[0], row.w[0], alpha=on_pool)
+        return step
 
-    def shift(self, w: Float[Tensor, "k"], nu: Float[Tensor, ""], e: Float[Tensor, "c"], sign: int) -> MeanStep:
-        """A row's answer with innovation e is heard (sign 1) or unheard (-1); the influence stays."""
+    def shift(self, row: Closeup, target: Float[Tensor, "c"], sign: int) -> MeanStep:
+        """An answer is heard (sign 1) or unheard (-1); the influence stays. `target`: what f^ is taught to be."""
         R = self.R if self.R_told is None else self.R_told
-        p = R @ w
-        d = w @ p + sign * nu
-        _rank_one(R, p, d, sign)
-        return self._move(p, e / d)
+        p = R @ row.w[0]
+        inverse = 1.0 / (row.w[0] @ p + sign * row.nu[0])
+        _rank_one(R, p, inverse, sign)
+        return self._move(p, (target - row.mean[0]) * inverse)
 
     def turn_and_shift(
-        self, w: Float[Tensor, "k"], nu: Float[Tensor, ""], e: Float[Tensor, "c"], sign: int, on_pool: int
+        self, row: Closeup, target: Float[Tensor, "c"], sign: int, on_pool: int
     ) -> tuple[InfluenceStep, MeanStep]:
         """Both at once; while no row is pending one pair of vectors serves both steps."""
-        step, d = self.turn(w, nu, sign, on_pool)
         if self.R_told is not None:
-            return step, self.shift(w, nu, e, sign)
-        return step, self._move(step.p, e / d)
+            return self.turn(row, sign, on_pool), self.shift(row, target, sign)
+        step = self.turn(row, sign, on_pool)
+        return step, self._move(step.p, (target - row.mean[0]) * -step.on_variance)
 
-    def join_pool(self, w: Float[Tensor, "k"], sign: int) -> InfluenceStep:
+    def join_pool(self, row: Closeup, sign: int) -> InfluenceStep:
         """An unlabelled row begins (sign 1) or ceases (-1) to count among those to be understood."""
-        p = self.R @ w
-        self.M.addr_(w, w, alpha=sign)
-        g, zero = w @ p, torch.zeros((), dtype=p.dtype, device=p.device)
-        return InfluenceStep(p, torch.zeros_like(p), zero, zero, on_square=zero + sign, g=g, h=zero)
+        self.M.addr_(row.w[0], row.w[0], alpha=sign)
+        on_influence = torch.tensor([sign, 0.0], dtype=row.w.dtype, device=row.w.device)
+        return InfluenceStep(row.Rw[0], torch.zeros_like(row.Rw[0]), on_influence[1], on_influence)
 
-    def left_after(self, w: Float[Tensor, "k"], nu: Float[Tensor, ""], told: bool) -> float:
+    def left_after(self, row: Closeup, told: bool) -> float:
         """What is left of ν when the row is taken out, as a share: the digits such a step keeps."""
         R = self.R_told if told and self.R_told is not None else self.R
-        return float((nu - w @ (R @ w)) / nu)
-
-    def spread(self, w: Float[Tensor, "q k"]) -> tuple[Float[Tensor, "q"], Float[Tensor, "q"]]:
-        """g and h of some rows, computed and not carried along."""
-        Rw = w @ self.R
-        return (Rw * w).sum(1), ((Rw @ self.M) * Rw).sum(1)
+        return float((row.nu[0] - row.w[0] @ (R @ row.w[0])) / row.nu[0])
 
     def _move(self, p: Float[Tensor, "k"], change: Float[Tensor, "c"]) -> MeanStep:
         self.B.addr_(p, change)
@@ -136,7 +149,7 @@ def weights_given(
     return R, R @ targets
 
 
-def _rank_one(R: Float[Tensor, "k k"], p: Float[Tensor, "k"], d: Float[Tensor, ""], sign: int) -> None:
+def _rank_one(R: Float[Tensor, "k k"], p: Float[Tensor, "k"], inverse: Float[Tensor, "1"], sign: int) -> None:
     """R -= p pᵀ/d, exactly symmetric. d has the sign of the change."""
-    root = p / torch.sqrt(sign * d)
+    root = p * torch.sqrt(sign * inverse)
     R.addr_(root, root, alpha=-sign)

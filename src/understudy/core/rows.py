@@ -6,7 +6,6 @@ provides its public methods; nothing else of it is used by the surrogate.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,86 +16,89 @@ from understudy.core.kernels import ProductKernel
 from understudy.core.links import Link
 from understudy.core.means import Means
 from understudy.core.posterior import InfluenceStep, MeanStep
-from understudy.core.utilities import Moments, Weights
+from understudy.core.utilities import LANES, Mode, Moments
 
-BLOCK = {"cpu": 1024, "cuda": 16384}  # rows whitened or refreshed at a time
+BLOCK = {"cpu": 1024, "cuda": 8192}  # rows whitened or refreshed at a time
 STEPS_AT_A_TIME = 16
 FLOOR = {torch.float32: 1e-6, torch.float64: 1e-8}  # least ν: below it, rounding of a row outweighs it
-
-
-@dataclass(frozen=True)
-class RowData:
-    """Some rows in full, in float64, for exact work on them."""
-
-    w: Float[Tensor, "q k"]
-    nu: Float[Tensor, "q"]
-    lam: Float[Tensor, "q"]
-    probs: Float[Tensor, "q c"]
-    scale: Float[Tensor, "q"]
-    is_open: Bool[Tensor, "q"]
-    is_askable: Bool[Tensor, "q"]
 
 
 class Rows:
     """Rows of the pool on one device.
 
-    `is_open`: still to be understood (counted in M). `is_askable`: may be handed out. `is_in_pool`: not
-    dropped.
+    `is_open`: still to be understood (counted in M). `is_closed`: may not be asked for. `is_in_pool`: not dropped.
     """
 
     def __init__(self, of_features: Float[Tensor, "n k"], noise: float) -> None:
-        self.of_features = of_features
-        self.noise = noise
-        n, k = of_features.shape
-        device, dtype = of_features.device, of_features.dtype
-        self.W = torch.empty((n, k), dtype=dtype, device=device)
-        self.nu, self.lam, self.g, self.h = torch.empty((4, n), dtype=torch.float64, device=device)
-        self.is_open, self.is_askable, self.is_in_pool = torch.ones((3, n), dtype=torch.bool, device=device)
-        self.all_in_pool = True
-        self._surveyed: tuple[Tensor, Tensor] | None = None
+        self.of_features, self.noise = of_features, noise
+        self.W = torch.empty_like(of_features)
+        n, device = len(of_features), of_features.device
+        self.stats = torch.zeros((n, 3), dtype=torch.float64, device=device)  # ν, λ, u² over the surrogate's entropy
+        self.var, self.h = torch.zeros((2, n), dtype=torch.float64, device=device)  # ν + g, and h
+        self._set_masks(torch.ones((3, n), dtype=torch.bool, device=device))
 
     def __len__(self) -> int:
         return len(self.W)
+
+    def _set_masks(self, flags: Bool[Tensor, "3 n"]) -> None:
+        """Open, askable, in the pool. Utilities and `is_closed` are filled up to a multiple of `LANES`."""
+        n = flags.shape[1]
+        padded = -(-n // LANES) * LANES
+        self.is_open, askable, self.is_in_pool = flags.clone()
+        self.is_closed = torch.ones(padded, dtype=torch.bool, device=flags.device)
+        self.is_closed[:n] = ~askable
+        self.all_in_pool = bool(self.is_in_pool.all())
+        self.measures = torch.zeros((2, padded), dtype=torch.float64, device=flags.device)
+
+    def set_masks(self, is_open: Tensor, is_askable: Tensor, is_in_pool: Tensor) -> None:
+        self._set_masks(torch.stack([is_open, is_askable, is_in_pool]).to(self.W.device))
+
+    def close(self, row: Int[Tensor, "1"]) -> None:
+        """A row is about to be labelled: neither to be understood nor to be asked for."""
+        self.is_open.index_fill_(0, row, False)
+        self.is_closed.index_fill_(0, row, True)
 
     # -- at each training ---------------------------------------------------------------------------------
 
     def anchor(self, kernel: ProductKernel, probs: Float[Tensor, "n c"], link: Link, tolerance: float) -> None:
         """Whiten every row for these predictions, in place. O(nk²), once a training."""
         self._whiten(kernel, probs, 0)
-        self.means = Means(probs, link, tolerance)
+        self._set_means(Means(probs, link, tolerance))
 
     def set_probs(self, probs: Float[Tensor, "n c"]) -> None:
         """Other predictions for the means alone; they start without a correction."""
-        self.means = Means(probs, self.means.link, self.means.tolerance)
+        self._set_means(Means(probs, self.means.link, self.means.tolerance))
 
     def extend(
         self, kernel: ProductKernel, of_features: Float[Tensor, "b k"], probs: Float[Tensor, "b c"] | None
     ) -> None:
         """More rows at the end, open and askable. Their g and h, and all means, are for the caller to refresh."""
         old, more = len(self), len(of_features)
+        flags = torch.stack([self.is_open, ~self.is_closed[:old], self.is_in_pool])
         self.of_features = torch.cat([self.of_features, of_features])
         self.W = torch.cat([self.W, torch.zeros_like(of_features)])
-        self.nu, self.lam, self.g, self.h = (
-            torch.cat([values, values.new_zeros(more)]) for values in (self.nu, self.lam, self.g, self.h)
-        )
-        self.is_open, self.is_askable, self.is_in_pool = (
-            torch.cat([flags, flags.new_ones(more)]) for flags in (self.is_open, self.is_askable, self.is_in_pool)
-        )
+        self.stats = torch.cat([self.stats, self.stats.new_zeros((more, 3))])
+        self.var, self.h = (torch.cat([values, values.new_zeros(more)]) for values in (self.var, self.h))
+        self._set_masks(torch.cat([flags, flags.new_ones((3, more))], 1))
         if probs is not None:
             self._whiten(kernel, probs, old)
             self.set_probs(torch.cat([self.means.probs, probs]))
 
     def _whiten(self, kernel: ProductKernel, probs: Float[Tensor, "b c"], first: int) -> None:
-        for rows in _blocks(len(probs), self.W.device):
+        for rows in self._blocks(len(probs)):
             here = slice(first + rows.start, first + rows.stop)
-            w, self.lam[here] = kernel.whitened(self.of_features[here], probs[rows])
-            self.W[here] = w
-            self.nu[here] = (self.lam[here] + self.noise).clamp_min_(FLOOR[self.W.dtype])
+            self.W[here], self.stats[here, 1] = kernel.whitened(self.of_features[here], probs[rows])
+        floor = FLOOR[self.W.dtype]
+        self.stats[first:, 0] = (self.stats[first:, 1] + self.noise).clamp_min_(floor)
+
+    def _set_means(self, means: Means) -> None:
+        self.means = means
+        self.stats[:, 2] = means.scale
 
     def gram(self) -> Float[Tensor, "k k"]:
         """M, over the rows that are open."""
         total = torch.zeros((self.W.shape[1],) * 2, dtype=torch.float64, device=self.W.device)
-        for rows in _blocks(len(self), self.W.device):
+        for rows in self._blocks(len(self)):
             w = self.W[rows].double() * self.is_open[rows, None]
             total.addmm_(w.T, w)
         return total
@@ -106,18 +108,21 @@ class Rows:
         total = torch.zeros((self.W.shape[1],) * 2, dtype=torch.float64, device=self.W.device)
         for some in torch.split(rows, BLOCK[self.W.device.type]):
             w = self.W[some].double()
-            total.addmm_(w.T, w / self.nu[some, None])
+            total.addmm_(w.T, w / self.stats[some, :1])
         return total
 
-    def refresh(self, R: Float[Tensor, "k k"], M: Float[Tensor, "k k"], B: Float[Tensor, "k c"] | None) -> None:
-        """g, h and (given B) the means of every row, from scratch. O(nk²)."""
-        for rows in _blocks(len(self), self.W.device):
+    def refresh(self, R: Float[Tensor, "k k"], M: Float[Tensor, "k k"], first: int = 0) -> None:
+        """g and h of every row from `first` on, from scratch. O(nk²)."""
+        for block in self._blocks(len(self) - first):
+            rows = slice(first + block.start, first + block.stop)
             w = self.W[rows].double()
             Rw = w @ R
-            self.g[rows] = (Rw * w).sum(1)
+            self.var[rows] = (Rw * w).sum(1) + self.stats[rows, 0]
             self.h[rows] = ((Rw @ M) * Rw).sum(1)
-        if B is not None:
-            self.means.reset(self.W, B)
+
+    def _blocks(self, n: int) -> list[slice]:
+        size = BLOCK[self.W.device.type]
+        return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
     # -- at each label ------------------------------------------------------------------------------------
 
@@ -129,10 +134,13 @@ class Rows:
 
     def covariances(self, p: Float[Tensor, "q k"]) -> Float[Tensor, "q n"]:
         """W p for a few vectors at once, in one pass over the rows."""
-        # A product with an odd number of columns, one above all, takes up to three passes; with an even one, one.
+        p = p.to(self.W.dtype)
+        if p.is_cuda:
+            return p @ self.W.T
+        # On CPUs a product with an odd number of columns takes up to three passes, with an even one, one.
         if len(p) % 2:
             p = torch.cat([p, torch.zeros_like(p[:1])])
-        return (self.W @ p.to(self.W.dtype).T).T.contiguous()
+        return (self.W @ p.T).T.contiguous()
 
     def _apply(self, influence: Sequence[InfluenceStep], mean: Sequence[MeanStep]) -> None:
         vectors: list[Tensor] = []
@@ -146,75 +154,70 @@ class Rows:
                 vectors.append(change.p)
         products = self.covariances(torch.stack(vectors))
         for i, step in enumerate(influence):
-            s, r = products[2 * i].double(), products[2 * i + 1].double()
-            self.g.addcmul_(s * step.on_variance, s)
-            self.h.addcmul_(s * step.on_square + r * step.on_cross, s)
+            s_and_r = products[2 * i : 2 * i + 2].double()
+            s = s_and_r[0]
+            self.var.addcmul_(s * step.on_variance, s)
+            self.h.addcmul_(step.on_influence @ s_and_r, s)
         for change in mean:
             self.means.shift(products[place[id(change.p)]], change.change)
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def take(self, rows: Int[Tensor, "q"]) -> RowData:
-        return RowData(
-            w=self.W[rows].double(),
-            nu=self.nu[rows],
-            lam=self.lam[rows],
-            probs=self.means.probs[rows].double(),
-            scale=self.means.scale[rows],
-            is_open=self.is_open[rows],
-            is_askable=self.is_askable[rows],
-        )
+    def take(self, rows: Int[Tensor, "q"]) -> tuple[Float[Tensor, "q k"], Float[Tensor, "q c"], Float[Tensor, "q 3"]]:
+        """Some rows in full, in float64: whitened, predicted, and (ν, λ, scale)."""
+        w, probs = self.W.index_select(0, rows), self.means.probs.index_select(0, rows)
+        return w.double(), probs.double(), self.stats.index_select(0, rows)
+
+    def survey(self, mode: Mode, exclude_self: bool) -> Moments:
+        """Measure the utilities that a mode weighs, and give their moments over the pool.
+
+        Influence is measured a class, h/(ν + g), since the number of classes cancels in most modes.
+        """
+        n = len(self)
+        if mode == "variance":
+            self.measures[0, :n] = self.variance()
+        elif exclude_self:
+            self.measures[0, :n] = self.influence(exclude_self=True)
+        else:
+            torch.div(self.h, self.var, out=self.measures[0, :n])
+        if mode not in ("influence", "variance"):
+            self.measures[1, :n] = self.means.uncertainty()
+        measures = self.measures[:, :n]
+        return utilities.moments(measures if self.all_in_pool else measures[:, self.is_in_pool])
+
+    def utility(self, weights: Float[Tensor, "2"]) -> Float[Tensor, "n"]:
+        """The weighted measures of the last survey."""
+        return (weights @ self.measures)[: len(self)]
+
+    def best(
+        self, weights: Float[Tensor, "2"], q: int
+    ) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"], Float[Tensor, "2 m"]]:
+        """About q rows, the best askable one among them, their utilities (-inf: not askable) and measures."""
+        u = (weights @ self.measures).masked_fill_(self.is_closed, -torch.inf)
+        rows, values = utilities.leaders(u, q)
+        return rows, values, self.measures.index_select(1, rows)
 
     def influence(self, exclude_self: bool) -> Float[Tensor, "n"]:
-        return utilities.influence(
-            self.g, self.h, self.nu, self.is_open if exclude_self else None, self.means.probs.shape[1]
-        )
-
-    def uncertainty(self) -> Float[Tensor, "n"]:
-        return self.means.uncertainty()
+        """u¹ a class: how much variance a label of each row takes from the open ones, with or without itself."""
+        fall = self.h
+        if exclude_self:
+            fall = fall - (self.var - self.stats[:, 0]).square_().mul_(self.is_open)
+        return fall.clamp_min(0.0).div_(self.var)
 
     def variance(self) -> Float[Tensor, "n"]:
-        variance: Tensor = self.lam + self.g.clamp_min(0.0) + self.noise
-        return variance
-
-    def moments(self, values: Float[Tensor, "n"]) -> Moments:
-        """Count, mean and squared deviations of a utility over the rows that are in the pool."""
-        return utilities.moments(values if self.all_in_pool else values[self.is_in_pool])
-
-    def survey(self, exclude_self: bool) -> tuple[Moments, Moments]:
-        """Moments of influence and uncertainty, from which the weights for `best` are made."""
-        self._surveyed = self.influence(exclude_self), self.uncertainty()
-        return self.moments(self._surveyed[0]), self.moments(self._surveyed[1])
-
-    def utility(self, weights: Weights, exclude_self: bool) -> Float[Tensor, "n"]:
-        """The weighted utilities of every row; what `survey` has computed is used up."""
-        u1, u2 = self._surveyed if self._surveyed is not None else (None, None)
-        self._surveyed = None
-        if weights.influence is not None and u1 is None:
-            u1 = self.influence(exclude_self)
-        if weights.uncertainty is not None and u2 is None:
-            u2 = self.uncertainty()
-        return weights.combine(u1, u2, self.variance() if weights.variance is not None else None)
-
-    def best(self, weights: Weights, q: int, exclude_self: bool) -> Int[Tensor, "m"]:
-        """About q rows, the best askable one among them."""
-        return utilities.leaders(self.utility(weights, exclude_self).masked_fill_(~self.is_askable, -torch.inf), q)
+        g: Tensor = (self.var - self.stats[:, 0]).clamp_min_(0.0)
+        return g.add_(self.stats[:, 1]).add_(self.noise)
 
     def expected_entropy(
         self,
         p: Float[Tensor, "q k"],
-        d: Float[Tensor, "q"],
+        d: Float[Tensor, "q 1"],
         means: Float[Tensor, "q c"],
         probs: Float[Tensor, "q c"],
     ) -> Float[Tensor, "q"]:
         """Summed calibrated entropy of the open rows, expected after an answer for each candidate."""
-        ratios = self.covariances(p)[: len(p)] / d[:, None].to(self.W.dtype)  # (q, n)
+        ratios = self.covariances(p)[: len(p)] / d.to(self.W.dtype)  # (q, n)
         rows = self.is_open.nonzero()[:, 0]
         return utilities.expected_entropy(
             self.means.Z[:, rows], self.means.scale[rows], ratios[:, rows], means, probs, self.means.link
         )
-
-
-def _blocks(n: int, device: torch.device) -> list[slice]:
-    size = BLOCK[device.type]
-    return [slice(first, min(first + size, n)) for first in range(0, n, size)]

@@ -66,7 +66,7 @@ def save(surrogate: "Surrogate") -> dict[str, np.ndarray]:
         rows.means.reset(rows.W, posterior.B)
         saved |= {
             "probs": rows.means.probs, "R": posterior.R, "M": posterior.M, "B": posterior.B,
-            "g": rows.g, "h": rows.h, "drift": engine.drift, "wear": engine.wear,
+            "var": rows.var, "h": rows.h, "drift": engine.drift, "wear": engine.wear,
             "expected": np.array(sorted(engine.expected), dtype=np.int64),
         }  # fmt: skip
         if posterior.R_told is not None:
@@ -129,14 +129,11 @@ def load(surrogate: "Surrogate", saved: Mapping[str, Any]) -> None:
     while kernel.V.shape[1] < int(saved["n_classes"]):
         kernel = kernel.with_class()
     rows = Rows(surrogate._of_features(kernel, surrogate._features.on(device)), surrogate.noise)
-    rows.is_open = torch.from_numpy(ledger.open_mask()).to(device)
-    rows.is_askable = torch.from_numpy(ledger.askable_mask()).to(device)
-    rows.is_in_pool = torch.from_numpy(~ledger.is_dropped).to(device)
-    rows.all_in_pool = not ledger.is_dropped.any()
+    rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks()))
     engine = None
     if "probs" in saved:
         rows.anchor(kernel, tensor("probs").to(dtype), surrogate._settings.link, surrogate._settings.mean_tolerance)
-        rows.g, rows.h = tensor("g"), tensor("h")
+        rows.var, rows.h = tensor("var"), tensor("h")
         engine = Engine(rows, surrogate._settings)
         R_told = tensor("R_told") if "R_told" in saved else None
         engine.posterior = Posterior(tensor("R"), tensor("M"), tensor("B"), R_told)

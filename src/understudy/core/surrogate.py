@@ -9,7 +9,7 @@ from torch import Tensor
 
 from understudy.core import basis as bases
 from understudy.core import checks, state
-from understudy.core.engine import Engine, Settings
+from understudy.core.engine import Destination, Engine, Settings
 from understudy.core.explanation import Explanation, explain
 from understudy.core.features import Features
 from understudy.core.kernels import ProductKernel, mean_distance
@@ -147,9 +147,9 @@ class Surrogate:
         for _ in range(n):
             self._expect_pending(engine)
             engine.settle()
-            row = int(engine.choose())
+            row = int(engine.choose()[0])
             self._ledger.pending[row] = None
-            self._rows.is_askable[row] = False
+            self._rows.is_closed[row] = True
             picks.append(row)
         return np.array(picks, dtype=np.int64)
 
@@ -206,7 +206,7 @@ class Surrogate:
         rows = checks.rows_of_pool("rows", rows, len(self))
         self._ledger.is_skipped[rows] = True
         self._release(rows.tolist())
-        self._rows.is_askable[torch.from_numpy(rows).to(self.device)] = False
+        self._rows.is_closed[torch.from_numpy(rows).to(self.device)] = True
         return self
 
     def drop(self, rows: Any) -> "Surrogate":
@@ -219,7 +219,8 @@ class Surrogate:
             if self._engine is not None and bool(self._rows.is_open[row]):
                 self._engine.join_pool(self._index(row), sign=-1)
             self._ledger.is_dropped[row] = True
-            self._rows.is_in_pool[row] = self._rows.is_askable[row] = self._rows.is_open[row] = False
+            self._rows.is_in_pool[row] = self._rows.is_open[row] = False
+            self._rows.is_closed[row] = True
         self._rows.all_in_pool = not self._ledger.is_dropped.any()
         return self
 
@@ -285,13 +286,13 @@ class Surrogate:
     def influence(self) -> np.ndarray:
         """(n,): u¹. NaN for dropped rows."""
         self._read()
-        return self._out(self._rows.influence(self._settings.exclude_self))
+        return self._out(self.n_classes * self._rows.influence(self._settings.exclude_self))
 
     @property
     def uncertainty(self) -> np.ndarray:
         """(n,): u². NaN for dropped rows."""
         self._read()
-        return self._out(self._rows.uncertainty())
+        return self._out(self._rows.means.uncertainty())
 
     @property
     def utility(self) -> np.ndarray:
@@ -403,10 +404,7 @@ class Surrogate:
         def on_device(array: Any) -> Tensor:
             return torch.as_tensor(np.asarray(array)).to(self.device)
 
-        rows.is_open = on_device(ledger.open_mask())
-        rows.is_askable = on_device(ledger.askable_mask())
-        rows.is_in_pool = on_device(~ledger.is_dropped)
-        rows.all_in_pool = not ledger.is_dropped.any()
+        rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks()))
         answered = [row for row in ledger.answers if self.old_targets == "residual" or not ledger.is_trained[row]]
         index = on_device(np.array(answered, dtype=np.int64))
         labels = on_device(np.array([ledger.answers[row].label for row in answered], dtype=np.int64))
@@ -421,26 +419,28 @@ class Surrogate:
 
     def _count(self) -> None:
         if self._engine is not None:
-            self._engine.tally.copy_(torch.tensor(self._ledger.accuracy(), dtype=torch.float64))
+            right, judged = self._ledger.accuracy()
+            self._engine.set_tally(right, judged)
 
     def _target(self, row: int, answer: Answer | None) -> Tensor:
-        """What the correction at a labelled row is taught to be."""
+        """What f^ is taught to be at a labelled row: its label, or the prediction of the learner that knows it."""
         probs = self._rows.means.probs[row].double()
         if answer is None or (self._ledger.is_trained[row] and self.old_targets == "zero"):
-            return torch.zeros_like(probs)
-        return torch.zeros_like(probs).index_fill_(0, self._index(answer.label), 1.0) - probs
+            return probs
+        return torch.zeros_like(probs).index_fill_(0, self._index(answer.label), 1.0)
 
-    def _forget(self, rows: list[int], destination: Callable[[Answer], str]) -> None:
+    def _forget(self, rows: list[int], destination: Callable[[Answer], Destination]) -> None:
         """Labelled rows lose their labels and go to "pending", "pool" or "gone"."""
         engine, intact = self._ready(), True
         for row in rows:
             answer = self._ledger.answers.pop(row, None)
-            target, to = self._target(row, answer), destination(answer) if answer is not None else "gone"
+            target = self._target(row, answer)
+            to: Destination = destination(answer) if answer is not None else "gone"
             self._ledger.is_trained[row] = False
             if to == "pending":
                 self._ledger.pending[row] = None
             intact = intact and engine.unlearn(self._index(row), target, to)
-            self._rows.is_askable[row] = self._ledger.is_askable(row)
+            self._rows.is_closed[row] = not self._ledger.is_askable(row)
         if intact:
             self._count()
         else:
@@ -454,6 +454,6 @@ class Surrogate:
             del self._ledger.pending[row]
             if self._engine is not None and row in self._engine.expected:
                 intact = intact and self._engine.unexpect(self._index(row), to_pool)
-            self._rows.is_askable[row] = self._ledger.is_askable(row)
+            self._rows.is_closed[row] = not self._ledger.is_askable(row)
         if not intact:
             self._rebuild()
