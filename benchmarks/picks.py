@@ -58,9 +58,9 @@ def literal_pick(s: Surrogate) -> int:
     assert engine is not None
     R, M = engine.posterior.R.to(rows.W.dtype), engine.posterior.M.to(rows.W.dtype)
     Rw = rows.W @ R
-    rows.g.copy_((Rw * rows.W).sum(1))
+    rows.var.copy_((Rw * rows.W).sum(1) + rows.stats[:, 0])
     rows.h.copy_(((Rw @ M) * Rw).sum(1))
-    return int(engine.choose())
+    return int(engine.choose()[0])
 
 
 def literal_tell(s: Surrogate, row: int, label: int) -> None:
@@ -189,7 +189,8 @@ def row_of(result: dict[str, Any]) -> str:
         f"read {result['read_ms']:.3g} ms  pass {result['pass_ms']:.3g} ms  pick {result['pick_ms']:.3g} ms "
         f"(mean {result['pick_mean_ms']:.3g}, p90 {result['pick_p90_ms']:.3g})  literal {result['literal_ms']:.4g} ms  "
         f"pick/pass {result['pick_over_pass']:.2f}  literal/pick {result['literal_over_pick']:.0f}  "
-        f"memory {result['memory_share']:.2f} of budget  set-up {result['set_up_s']:.1f} s  anchor {result['anchor_s']:.1f} s"
+        f"memory {result['memory_share']:.2f} of budget  "
+        f"set-up {result['set_up_s']:.1f} s  anchor {result['anchor_s']:.1f} s"
     )
     if "rehearsed_ms" in result:
         text += f"  rehearsed {result['rehearsed_ms']:.3g} ms"

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy import Surrogate
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 def gaussian(a: Array, b: Array, bandwidth: float) -> Array:
@@ -101,15 +102,27 @@ class Literal:
             out[i] = self.probs.shape[1] * (before[members] - after[members]).sum()
         return out
 
+    def influence_by_formula(self) -> Array:
+        """The same by the rank-one identity: c Σ_j c_ij² / (ν_i + c_ii), with the covariances c = Φ Q⁻¹ Φᵀ."""
+        left = self.phi @ self.Qinv(self.explained())
+        covariances = left @ self.phi[self.open].T
+        diagonal = (left * self.phi).sum(1)
+        squares = (covariances**2).sum(1)
+        if self.exclude_self:
+            squares[self.open] -= diagonal[self.open] ** 2
+        return self.probs.shape[1] * squares / (self.nu + diagonal)
+
     def uncertainty(self) -> Array:
         """Ent(f) Ent(ρ(f^)) / Ent(ρ(f))."""
         now = entropy(rho(self.mean(), self.probs, self.link))
         then = entropy(rho(self.probs, self.probs, self.link))
         return entropy(self.probs) * now / then
 
-    def utility(self) -> Array:
+    def utility(self, brute: bool = True) -> Array:
+        """(1 - P) u¹/std + P u²/std."""
         total = np.zeros(len(self.features))
-        for share, values in ((1 - self.accuracy, self.influence()), (self.accuracy, self.uncertainty())):
+        u1 = self.influence() if brute else self.influence_by_formula()
+        for share, values in ((1 - self.accuracy, u1), (self.accuracy, self.uncertainty())):
             std = values[self.in_pool].std()
             if std > 1e-9 * abs(values[self.in_pool].mean()):
                 total += share * values / std

@@ -1,8 +1,26 @@
 """Understudy tells people which item to label next, and learns from every single label."""
 
-from understudy.core.explanation import Explanation
-from understudy.core.surrogate import Surrogate
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from understudy.errors import PoolExhausted, UnderstudyError
+
+if TYPE_CHECKING:
+    from understudy.core.explanation import Explanation
+    from understudy.core.surrogate import Surrogate
 
 __version__ = "0.1.0"
 __all__ = ["Explanation", "PoolExhausted", "Surrogate", "UnderstudyError", "__version__"]
+
+_HOMES = {"Explanation": "understudy.core.explanation", "Surrogate": "understudy.core.surrogate"}
+
+
+def __getattr__(name: str) -> object:
+    """Names that need torch are imported on first use: two seconds that `understudy --help` can do without."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'understudy' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

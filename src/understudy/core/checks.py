@@ -115,7 +115,7 @@ def probabilities(values: Any, n: int, n_classes: int, dtype: torch.dtype, to: t
     return probs
 
 
-def basis(given: tuple[Any, Any], n_columns: int, n_classes: int, to: torch.device) -> tuple[Tensor, Tensor]:
+def basis(given: Any, n_columns: int, n_classes: int, to: torch.device) -> tuple[Tensor, Tensor]:
     """A basis (U, V) of the caller's own."""
     try:
         U, V = (

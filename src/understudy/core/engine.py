@@ -31,6 +31,7 @@ CANDIDATES = 8  # leaders of the carried-along utilities that are computed exact
 DRIFT_LIMIT = 1e-4  # of the influence, relative
 DRIFT_SAFETY = 5.0  # any row's drift is at most about this many times that of the leaders
 WEAR_LIMIT = 1e-10  # relative error that taking rows out may add to R before it is built anew
+RESOLUTION = {torch.float32: 1e-5, torch.float64: 1e-10}  # a relative deviation below is rounding, not information
 LOOKAHEAD_ENTRIES = 2**22
 EPSILON = torch.finfo(torch.float64).eps
 NOTHING_YET = 1e-300  # the tally's start: an accuracy of zero, without a division by zero
@@ -58,14 +59,10 @@ class Engine:
         self.mean_steps: list[MeanStep] = []
         self.expected: set[int] = set()  # pending rows that R knows of
         self.wear = 0.0
-        numbers = torch.zeros((3, 2), dtype=torch.float64, device=rows.W.device)
-        self.tally, self.resolution, self.drift = (
-            numbers[0],
-            numbers[1],
-            numbers[2, 0],
-        )  # tally: predictions wrong, right
+        self.resolution = RESOLUTION[rows.W.dtype]
+        numbers = torch.zeros((2, 2), dtype=torch.float64, device=rows.W.device)
+        self.tally, self.drift = numbers[0], numbers[1, 0]  # predictions that were wrong, and right; relative error
         self.set_tally(0, 0)
-        self.resolution[0], self.resolution[1] = 16 * EPSILON, 16 * torch.finfo(rows.W.dtype).eps
 
     # -- from scratch -------------------------------------------------------------------------------------
 
@@ -304,7 +301,7 @@ class Engine:
     def step(self, labels: Int[Tensor, "n"], judge: bool) -> tuple[Int[Tensor, "1"], Bool[Tensor, "1"]]:
         """Choose, learn and bring the rows up to date, without a look at any value."""
         row, seen = self.choose()
-        right = self.learn(row, labels.index_select(0, row), judge, seen)
+        right = self.learn(row, labels[row], judge, seen)
         self.apply_steps()
         return row, right
 

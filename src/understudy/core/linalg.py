@@ -29,11 +29,10 @@ def cholesky(K: Float[Tensor, "k k"]) -> tuple[Float[Tensor, "k k"], float]:
 def inverse(S: Float[Tensor, "k k"]) -> Float[Tensor, "k k"]:
     """Inverse of a positive definite matrix, exactly symmetric."""
     L, _ = cholesky(S)
-    R: Tensor = torch.cholesky_inverse(L)
+    R = torch.cholesky_inverse(L)
     return (R + R.T) / 2
 
 
 def whiten(rows: Float[Tensor, "b k"], L: Float[Tensor, "k k"]) -> Float[Tensor, "b k"]:
     """Row-wise L⁻¹ k, by substitution."""
-    w: Tensor = torch.linalg.solve_triangular(L.T, rows, upper=True, left=False)
-    return w
+    return torch.linalg.solve_triangular(L.T, rows, upper=True, left=False)

@@ -41,5 +41,4 @@ def entropy(A: Float[Tensor, "*rows"], D: Float[Tensor, "*rows"]) -> Float[Tenso
 def entropy_of(probs: Float[Tensor, "n c"]) -> Float[Tensor, "n"]:
     """Entropy of each row in nats, with 0 ln 0 = 0."""
     probs = probs.double()
-    total: Tensor = torch.special.xlogy(probs, probs).sum(1)
-    return -total
+    return -torch.special.xlogy(probs, probs).sum(1)

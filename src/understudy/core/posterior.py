@@ -23,8 +23,9 @@ class InfluenceStep:
 
     p: Float[Tensor, "k"]
     m: Float[Tensor, "k"]
-    on_variance: Float[Tensor, ""]
-    on_influence: Float[Tensor, "2"]  # on_square, on_cross
+    on_variance: Float[Tensor, "1"]
+    on_square: Float[Tensor, "1"]
+    on_cross: Float[Tensor, "1"]
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,7 @@ class Posterior:
         inverse = 1.0 / (g + sign * nu)  # 1/d
         left = nu * inverse
         on_square = torch.addcmul(on_pool * left * left, h, inverse * inverse)
-        step = InfluenceStep(
-            p, self.R @ row.MRw[0], on_variance=-inverse[0], on_influence=torch.cat([on_square, -2.0 * inverse])
-        )
+        step = InfluenceStep(p, self.R @ row.MRw[0], -inverse, on_square, -2.0 * inverse)
         _rank_one(self.R, p, inverse, sign)
         if on_pool:
             self.M.addr_(row.w[0], row.w[0], alpha=on_pool)
@@ -128,8 +127,8 @@ class Posterior:
     def join_pool(self, row: Closeup, sign: int) -> InfluenceStep:
         """An unlabelled row begins (sign 1) or ceases (-1) to count among those to be understood."""
         self.M.addr_(row.w[0], row.w[0], alpha=sign)
-        on_influence = torch.tensor([sign, 0.0], dtype=row.w.dtype, device=row.w.device)
-        return InfluenceStep(row.Rw[0], torch.zeros_like(row.Rw[0]), on_influence[1], on_influence)
+        zero = torch.zeros_like(row.nu[0])
+        return InfluenceStep(row.Rw[0], torch.zeros_like(row.Rw[0]), zero, zero + sign, zero)
 
     def left_after(self, row: Closeup, told: bool) -> float:
         """What is left of ν when the row is taken out, as a share: the digits such a step keeps."""

@@ -138,9 +138,8 @@ class Rows:
         if p.is_cuda:
             return p @ self.W.T
         # On CPUs a product with an odd number of columns takes up to three passes, with an even one, one.
-        if len(p) % 2:
-            p = torch.cat([p, torch.zeros_like(p[:1])])
-        return (self.W @ p.T).T.contiguous()
+        padded = torch.cat([p, torch.zeros_like(p[:1])]) if len(p) % 2 else p
+        return (self.W @ padded.T).T[: len(p)].contiguous()
 
     def _apply(self, influence: Sequence[InfluenceStep], mean: Sequence[MeanStep]) -> None:
         vectors: list[Tensor] = []
@@ -154,10 +153,9 @@ class Rows:
                 vectors.append(change.p)
         products = self.covariances(torch.stack(vectors))
         for i, step in enumerate(influence):
-            s_and_r = products[2 * i : 2 * i + 2].double()
-            s = s_and_r[0]
+            s, r = products[2 * i : 2 * i + 2].double()
             self.var.addcmul_(s * step.on_variance, s)
-            self.h.addcmul_(step.on_influence @ s_and_r, s)
+            self.h.addcmul_(torch.addcmul(s * step.on_square, r, step.on_cross), s)
         for change in mean:
             self.means.shift(products[place[id(change.p)]], change.change)
 
@@ -165,8 +163,7 @@ class Rows:
 
     def take(self, rows: Int[Tensor, "q"]) -> tuple[Float[Tensor, "q k"], Float[Tensor, "q c"], Float[Tensor, "q 3"]]:
         """Some rows in full, in float64: whitened, predicted, and (ν, λ, scale)."""
-        w, probs = self.W.index_select(0, rows), self.means.probs.index_select(0, rows)
-        return w.double(), probs.double(), self.stats.index_select(0, rows)
+        return self.W[rows].double(), self.means.probs[rows].double(), self.stats[rows]
 
     def survey(self, mode: Mode, exclude_self: bool) -> Moments:
         """Measure the utilities that a mode weighs, and give their moments over the pool.
@@ -185,17 +182,14 @@ class Rows:
         measures = self.measures[:, :n]
         return utilities.moments(measures if self.all_in_pool else measures[:, self.is_in_pool])
 
-    def utility(self, weights: Float[Tensor, "2"]) -> Float[Tensor, "n"]:
-        """The weighted measures of the last survey."""
-        return (weights @ self.measures)[: len(self)]
-
     def best(
         self, weights: Float[Tensor, "2"], q: int
     ) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"], Float[Tensor, "2 m"]]:
         """About q rows, the best askable one among them, their utilities (-inf: not askable) and measures."""
-        u = (weights @ self.measures).masked_fill_(self.is_closed, -torch.inf)
-        rows, values = utilities.leaders(u, q)
-        return rows, values, self.measures.index_select(1, rows)
+        u = torch.addcmul(self.measures[0] * weights[0], self.measures[1], weights[1])
+        rows, values = utilities.leaders(u.masked_fill_(self.is_closed, -torch.inf), q)
+        rows.clamp_max_(len(self) - 1)  # the filling, which is -inf
+        return rows, values, self.measures[:, rows]
 
     def influence(self, exclude_self: bool) -> Float[Tensor, "n"]:
         """u¹ a class: how much variance a label of each row takes from the open ones, with or without itself."""
@@ -205,7 +199,7 @@ class Rows:
         return fall.clamp_min(0.0).div_(self.var)
 
     def variance(self) -> Float[Tensor, "n"]:
-        g: Tensor = (self.var - self.stats[:, 0]).clamp_min_(0.0)
+        g = (self.var - self.stats[:, 0]).clamp_min_(0.0)
         return g.add_(self.stats[:, 1]).add_(self.noise)
 
     def expected_entropy(
@@ -216,7 +210,7 @@ class Rows:
         probs: Float[Tensor, "q c"],
     ) -> Float[Tensor, "q"]:
         """Summed calibrated entropy of the open rows, expected after an answer for each candidate."""
-        ratios = self.covariances(p)[: len(p)] / d.to(self.W.dtype)  # (q, n)
+        ratios = self.covariances(p) / d.to(self.W.dtype)  # (q, n)
         rows = self.is_open.nonzero()[:, 0]
         return utilities.expected_entropy(
             self.means.Z[:, rows], self.means.scale[rows], ratios[:, rows], means, probs, self.means.link

@@ -273,7 +273,7 @@ class Surrogate:
     def mean(self) -> np.ndarray:
         """(n, c): the surrogate's prediction f^, exact. Not clipped to the simplex."""
         engine = self._ready()
-        mean: Tensor = self._rows.means.probs + self._rows.W @ engine.posterior.B.to(self._torch_dtype)
+        mean = self._rows.means.probs + self._rows.W @ engine.posterior.B.to(self._torch_dtype)
         return mean.cpu().numpy()
 
     @property

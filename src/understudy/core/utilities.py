@@ -13,7 +13,7 @@ from understudy.core.links import Link
 Mode = Literal["combined", "influence", "uncertainty", "uniform", "lookahead", "variance"]
 MODES: tuple[str, ...] = get_args(Mode)
 TIE = 1e-12  # utilities that agree to twelve digits are equal
-LANES = 64
+LANES = 1024
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Moments:
             self.squares + other.squares + gap * gap * (self.count * other.count / count),
         )
 
-    def inverse_std(self, resolution: Float[Tensor, "2"]) -> Float[Tensor, "2"]:
+    def inverse_std(self, resolution: float) -> Float[Tensor, "2"]:
         """1/std, or 0 where a utility is constant up to rounding and has nothing to say."""
         std = (self.squares / self.count).sqrt_()
         return torch.where(std > resolution * self.mean.abs(), std.reciprocal(), 0.0)
@@ -48,15 +48,15 @@ def leaders(u: Float[Tensor, "n"], q: int) -> tuple[Int[Tensor, "m"], Float[Tens
     """About q rows with the best utilities and these, the lowest row within rounding of the best first.
 
     `u` is filled up with -inf to a multiple of `LANES`. The best row of each lane (every `LANES`-th row) is
-    found, and the q best of those kept: one sweep, where a full partial sort would take a GPU eight.
+    found, and the q best of those kept: one sweep, where a partial sort of all rows would take a GPU eight.
     """
     top, place = u.view(-1, LANES).max(0)
-    top, lane = top.sort(descending=True)
-    near = u >= top[0] - 1e-6 * top[0].abs()
-    first = torch.where(near, torch.arange(len(u), device=u.device), len(u)).amin()[None]
-    lane = lane[:q]
-    rows = torch.cat([first, place[lane] * LANES + lane])
-    return rows, u[rows]
+    rows = torch.add(torch.arange(LANES, device=u.device), place, alpha=LANES)
+    best, lane = top.topk(q)
+    near = top >= best[0] - 1e-6 * best[0].abs()
+    first = torch.where(near, rows, len(u)).argmin(0, keepdim=True)
+    lane = torch.cat([first, lane])
+    return rows[lane], top[lane]
 
 
 def choose(rows: Int[Tensor, "q"], u: Float[Tensor, "q"]) -> Int[Tensor, "1"]:

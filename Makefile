@@ -1,0 +1,44 @@
+# Every target makes the environment first where it is missing or out of date.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench format clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## make the environment in .venv
+
+$(STAMP): pyproject.toml constraints.txt
+	@echo "Making the environment in .venv: a few minutes the first time"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(STAMP)  ## compare four strategies on the digits: a table, and a picture in demo/
+	@$(BIN)/understudy demo
+
+test: $(STAMP)  ## run all tests
+	@$(BIN)/python -m pytest
+
+check: $(STAMP)  ## format, lint, types, layers and documentation
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest --quiet tests/test_docs.py README.md docs
+
+bench: $(STAMP)  ## time the picks and the search for basis points
+	$(BIN)/python benchmarks/picks.py --out benchmarks/results/picks-cpu.json
+	$(BIN)/python benchmarks/kmeans.py
+
+format: $(STAMP)  ## format the code and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove what was made here, except the environment
+	rm -rf demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name .venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,17 @@
+"""Types and shapes in signatures are checked wherever tests run."""
+
+import pkgutil
+
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# Before the package is imported for the first time. An int passes for a float, as it does for mypy.
+CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+# The door itself is left out: its own checks are tested with all that a caller may get wrong.
+DOOR = "understudy.core.surrogate"
+MODULES = [module.name for module in pkgutil.walk_packages(["src/understudy"], "understudy.") if not module.ispkg]
+INSIDE = [name for name in MODULES if name != DOOR]
+hook = install_import_hook(INSIDE, CHECKER)
+
+settings.register_profile("understudy", derandomize=True, deadline=None)
+settings.load_profile("understudy")

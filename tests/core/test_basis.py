@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
+
+from understudy.core.basis import Clusters, draw_simplex, feature_mean, kmeans
+from understudy.core.features import Features
+
+CPU = torch.device("cpu")
+
+
+def clusters(X: np.ndarray, k: int, seed: int = 0, **options: int | float) -> Clusters:
+    return kmeans(Features(X), k, np.random.default_rng(seed), CPU, **options)  # type: ignore[arg-type]
+
+
+def test_inertia_is_within_two_per_cent_of_lloyds_to_the_end() -> None:
+    X = load_digits().data
+    ours = [clusters(X, 50, seed) for seed in range(3)]
+    full = KMeans(50, n_init=1, tol=0, max_iter=300, algorithm="lloyd", random_state=0).fit(X)
+    assert np.mean([found.inertia for found in ours]) < 1.02 * full.inertia_
+
+
+def test_inertia_is_that_of_the_rows_to_their_centres() -> None:
+    X = np.random.default_rng(0).normal(size=(500, 6)) + 300
+    found = clusters(X, 9, tolerance=0.0, max_iterations=300)
+    distances = ((X[:, None] - found.centres.numpy()[None]) ** 2).sum(2)
+    assert distances.min(1).sum() == pytest.approx(found.inertia, rel=1e-3)
+    nearest = distances.argmin(1)
+    for cluster in range(9):
+        np.testing.assert_allclose(found.centres[cluster], X[nearest == cluster].mean(0), atol=1e-3)
+
+
+def test_same_seed_same_centres() -> None:
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    assert torch.equal(clusters(X, 12, seed=3).centres, clusters(X, 12, seed=3).centres)
+    assert not torch.equal(clusters(X, 12, seed=3).centres, clusters(X, 12, seed=4).centres)
+
+
+def test_no_more_centres_than_rows() -> None:
+    X = np.random.default_rng(0).normal(size=(5, 4))
+    found = clusters(X, 50)
+    np.testing.assert_allclose(found.centres, X)
+    assert found.inertia == 0.0
+
+
+def test_fewer_distinct_rows_than_centres() -> None:
+    X = np.repeat(np.eye(3), 20, axis=0)
+    found = clusters(X, 7)
+    assert found.centres.shape == (7, 3)
+    assert torch.isfinite(found.centres).all()
+    assert found.inertia == pytest.approx(0.0, abs=1e-4)
+
+
+def test_a_cluster_without_rows_restarts_at_the_farthest_row() -> None:
+    from understudy.core.basis import _lloyd
+
+    X = np.array([[0.0], [0.1], [0.2], [9.0]])
+    centres = torch.tensor([[0.1], [50.0]])
+    moved, inertia = _lloyd(Features(X), centres, torch.zeros(1))
+    np.testing.assert_allclose(moved[1], [9.0])
+    assert inertia == pytest.approx(0.01 + 0.01 + 8.9**2, rel=1e-5)
+
+
+def test_half_precision_and_large_offsets_do_not_overflow() -> None:
+    X = (np.random.default_rng(0).normal(size=(400, 3)) * 50 + 20_000).astype(np.float16)
+    np.testing.assert_allclose(feature_mean(Features(X), CPU), X.astype(np.float64).mean(0))
+    assert torch.isfinite(clusters(X, 10).centres).all()
+
+
+def test_simplex_draws_are_uniform_probabilities() -> None:
+    V = draw_simplex(20_000, 3, np.random.default_rng(0))
+    np.testing.assert_allclose(V.sum(1), 1.0)
+    assert (V >= 0).all()
+    # Under the flat Dirichlet each coordinate has mean 1/3 and variance 2/36.
+    np.testing.assert_allclose(V.mean(0), 1 / 3, atol=0.01)
+    np.testing.assert_allclose(V.var(0), 2 / 36, atol=0.002)

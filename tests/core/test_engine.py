@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+import torch
+
+from tests.literal import literal_of
+from tests.pools import make_pool, relative_error
+from understudy import PoolExhausted, Surrogate, UnderstudyError
+from understudy.core.engine import DRIFT_LIMIT, DRIFT_SAFETY
+
+
+@pytest.mark.parametrize("mode", ["combined", "uncertainty", "lookahead"])
+def test_a_rehearsal_is_asking_and_telling(mode: str) -> None:
+    pool = make_pool(80, 3, seed=1)
+    rehearsed, played = (
+        Surrogate(pool.features, 3, basis_size=15, mode=mode).anchor(pool.probs, [0, 1])  # type: ignore[arg-type]
+        for _ in range(2)
+    )
+    for s in (rehearsed, played):
+        s.tell([5], [1])
+        s.ask()  # somebody else's, pending all the while
+    picks = []
+    for _ in range(12):
+        row = played.ask()
+        played.tell(row, pool.labels[row])
+        picks += row.tolist()
+    assert rehearsed.rehearse(pool.labels, 12).tolist() == picks
+    assert rehearsed.accuracy == played.accuracy
+    np.testing.assert_allclose(rehearsed.utility, played.utility, rtol=1e-5)
+    assert rehearsed.ask() == played.ask()
+    assert rehearsed.undo(13)._ledger.pending.keys() == played.undo(13)._ledger.pending.keys()
+
+
+def test_a_rehearsal_before_the_first_anchor_judges_nobody() -> None:
+    pool = make_pool(40, 3, seed=2)
+    s = Surrogate(pool.features, 3, basis_size=10)
+    assert len(set(s.rehearse(pool.labels, 5).tolist())) == 5
+    assert s._ledger.accuracy() == (0, 0)
+
+
+def test_a_rehearsal_takes_labels_for_all_rows_and_no_more_rows_than_there_are() -> None:
+    pool = make_pool(20, 3, seed=2)
+    s = Surrogate(pool.features, 3, basis_size=10)
+    with pytest.raises(UnderstudyError, match="20 rows but 5 labels"):
+        s.rehearse(pool.labels[:5], 3)
+    with pytest.raises(PoolExhausted, match="asked for 21 rows but only 20 are left"):
+        s.rehearse(pool.labels, 21)
+    assert not s._ledger.answers
+
+
+def test_drift_is_seen_and_refreshed_away() -> None:
+    pool = make_pool(300, 3, seed=3)
+    s = Surrogate(pool.features, 3, basis_size=20, dtype="float64").anchor(pool.probs, [0])
+    s.tell(s.ask(), [0])
+    s.ask()
+    engine = s._engine
+    assert engine is not None
+    assert float(engine.drift) < 1e-10
+    s._rows.h *= 1 + 1e-3  # as if rounding had piled up
+    s.tell(s.ask(), [1])
+    assert DRIFT_SAFETY * float(engine.drift) > DRIFT_LIMIT
+    s.ask()
+    assert float(engine.drift) < 1e-10
+    literal = literal_of(s, pool.features, pool.probs)
+    assert relative_error(s.influence, literal.influence_by_formula()) < 1e-10
+
+
+def test_small_drift_changes_no_pick() -> None:
+    """The leaders are computed exactly: noise in what rows carry along decides nothing."""
+    pool = make_pool(300, 3, seed=4)
+    s = Surrogate(pool.features, 3, basis_size=20, dtype="float64", mode="influence").anchor(pool.probs, [0])
+    order = np.argsort(-s.influence)
+    gap = s.influence[order[0]] / s.influence[order[1]] - 1
+    s._rows.h[int(order[0])] *= 1 - 2 * gap  # now it looks like the second best
+    assert s._rows.h[int(order[0])] / s._rows.var[int(order[0])] < s._rows.h[int(order[1])] / s._rows.var[int(order[1])]
+    assert s.ask() == [order[0]]
+
+
+def test_wear_of_many_take_outs_leads_to_a_rebuild() -> None:
+    pool = make_pool(60, 3, seed=5)
+    s = Surrogate(pool.features, 3, basis_size=10, dtype="float64").anchor(pool.probs, [0])
+    s.tell([5, 6], [0, 1])
+    engine = s._engine
+    assert engine is not None
+    engine.wear = 1.0
+    engine.posterior.R *= 1.01  # what wear would do, in the large
+    s.retract([5])
+    assert engine.wear == 0.0
+    literal = literal_of(s, pool.features, pool.probs)
+    assert relative_error(s.influence, literal.influence_by_formula()) < 1e-10
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_gpu_picks_are_the_cpus() -> None:
+    pool = make_pool(3000, 12, seed=6)
+    basis = (pool.features[:50], pool.probs[:50])
+    here, there = (
+        Surrogate(pool.features, 12, basis=basis, device=device).anchor(pool.probs, np.arange(20))
+        for device in ("cpu", "cuda")
+    )
+    assert here.rehearse(pool.labels, 150).tolist() == there.rehearse(pool.labels, 150).tolist()

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+from tests.literal import literal_of
+from tests.pools import make_pool
+from understudy import Surrogate
+
+POOL = make_pool(60, 3, seed=1)
+
+
+def surrogate(mode: str = "combined") -> Surrogate:
+    s = Surrogate(POOL.features, 3, basis_size=12, dtype="float64", mode=mode)  # type: ignore[arg-type]
+    return s.anchor(POOL.probs, [0, 1]).tell(range(10, 20), POOL.labels[10:20])
+
+
+def test_shares_and_values_are_those_of_the_utility() -> None:
+    s = surrogate()
+    why = s.explain(30)
+    u1, u2, P = s.influence, s.uncertainty, s.accuracy
+    terms = (1 - P) * u1[30] / u1.std(), P * u2[30] / u2.std()
+    assert why.influence == pytest.approx(u1[30])
+    assert why.uncertainty == pytest.approx(u2[30])
+    assert why.utility == pytest.approx(s.utility[30])
+    assert why.influence_share == pytest.approx(terms[0] / sum(terms))
+    assert why.influence_share + why.uncertainty_share == pytest.approx(1)
+    assert why.accuracy == P
+    label, mean = why.prediction[0]
+    assert label == s.mean[30].argmax()
+    assert mean == pytest.approx(s.mean[30].max())
+
+
+def test_it_names_the_rows_that_would_lose_most_variance() -> None:
+    s = surrogate()
+    why = s.explain(30, n_rows=4)
+    before = literal_of(s, POOL.features, POOL.probs)
+    after = before.variance([*before.explained(), 30])
+    share = (before.variance() - after) / before.variance()
+    others = [row for row in before.open if row != 30]
+    expected = sorted(others, key=lambda row: -share[row])[:4]
+    assert [row for row, _ in why.teaches] == expected
+    np.testing.assert_allclose([value for _, value in why.teaches], share[expected], rtol=1e-9)
+    assert why.n_taught == sum(share[row] >= 0.1 for row in others)
+
+
+def test_it_names_the_nearest_labelled_rows_and_their_labels() -> None:
+    s = surrogate()
+    why = s.explain(30, n_rows=3)
+    labelled = [0, 1, *range(10, 20)]
+    distance = np.linalg.norm(POOL.features[labelled] - POOL.features[30], axis=1)
+    order = np.argsort(distance)[:3]
+    assert [row for row, _, _ in why.nearest] == [labelled[i] for i in order]
+    np.testing.assert_allclose([d for _, _, d in why.nearest], distance[order])
+    for row, label, _ in why.nearest:
+        assert label == (None if row < 2 else POOL.labels[row])
+
+
+def test_one_plain_line() -> None:
+    assert str(surrogate("influence").explain(30)).startswith("row 30: it says most about others: ")
+    assert str(surrogate("uncertainty").explain(30)).startswith("row 30: it is hard (now class ")
+    fresh = Surrogate(np.ones((9, 2)), 2, basis_size=3)
+    assert "nothing sets it apart" in str(fresh.explain(4))
+    assert fresh.explain(4).nearest == ()
+
+
+def test_explaining_changes_nothing() -> None:
+    s, untouched = surrogate(), surrogate()
+    s.explain(30)
+    assert s.ask(5).tolist() == untouched.ask(5).tolist()
+
+
+def test_lookahead_and_variance_are_explained_too() -> None:
+    assert surrogate("variance").explain(30).influence_share == 1.0
+    assert surrogate("lookahead").explain(30).uncertainty_share >= 0

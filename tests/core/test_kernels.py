@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+import torch
+
+from tests.literal import gaussian as literal_gaussian
+from understudy.core.features import Features
+from understudy.core.kernels import ProductKernel, gaussian, mean_distance, squared_distances
+
+CPU = torch.device("cpu")
+
+
+def test_gaussian_has_no_factor_two() -> None:
+    distances = squared_distances(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]))
+    assert float(distances) == 25.0
+    assert float(gaussian(distances.double(), 5.0)) == pytest.approx(np.exp(-5.0))
+
+
+def test_squared_distances_of_equal_rows_are_not_negative() -> None:
+    X = torch.randn(50, 20, generator=torch.Generator().manual_seed(0)) * 100
+    assert (squared_distances(X, X) >= 0).all()
+
+
+def test_mean_distance_of_a_small_pool_is_exact() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    pairs = [np.linalg.norm(a - b) for i, a in enumerate(X) for b in X[:i]]
+    found = mean_distance(Features(X), np.random.default_rng(0), CPU)
+    assert found == pytest.approx(np.mean(pairs), rel=1e-12)
+
+
+def test_mean_distance_of_a_large_pool_is_within_a_thousandth() -> None:
+    """Also where rows differ much in how far they are from the others, and the pool is sorted."""
+    rng = np.random.default_rng(1)
+    X = np.sort(rng.normal(size=(3000, 3)) * rng.exponential(size=(3000, 1)), axis=0)
+    exact = mean_distance(Features(X), rng, CPU, pairs=10**7)
+    sampled = mean_distance(Features(X), rng, CPU, pairs=300_000)
+    assert sampled != exact
+    assert sampled == pytest.approx(exact, rel=1e-3)
+
+
+def test_mean_distance_is_seeded() -> None:
+    X = Features(np.random.default_rng(1).normal(size=(3000, 3)))
+    first, second = (mean_distance(X, np.random.default_rng(7), CPU) for _ in range(2))
+    assert first == second
+
+
+def test_mean_distance_without_spread_or_company_is_zero() -> None:
+    assert mean_distance(Features(np.ones((1, 3))), np.random.default_rng(0), CPU) == 0.0
+    assert mean_distance(Features(np.ones((9, 3))), np.random.default_rng(0), CPU) == 0.0
+
+
+def test_whitened_rows_reproduce_the_kernel() -> None:
+    """w_iᵀ w_j = k_iᵀ K⁻¹ k_j and λ_i = 1 - k_iᵀ K⁻¹ k_i, also far from the origin."""
+    rng = np.random.default_rng(2)
+    X, U = rng.normal(size=(20, 3)) + 1000, rng.normal(size=(6, 3)) + 1000
+    F, V = rng.dirichlet(np.ones(4), 20), rng.dirichlet(np.ones(4), 6)
+    origin = torch.from_numpy(X.mean(0))
+    kernel = ProductKernel.over(torch.from_numpy(U), torch.from_numpy(V), origin, 5.0, 2.0)
+    assert kernel.jitter == 0.0
+    w, lam = kernel.whitened(kernel.of_features(torch.from_numpy(X)), torch.from_numpy(F))
+    phi = literal_gaussian(X, U, 5.0) * literal_gaussian(F, V, 2.0)
+    K = literal_gaussian(U, U, 5.0) * literal_gaussian(V, V, 2.0)
+    expected = phi @ np.linalg.inv(K) @ phi.T
+    np.testing.assert_allclose(w @ w.T, expected, atol=1e-10)
+    np.testing.assert_allclose(lam, 1 - np.diag(expected), atol=1e-10)
+
+
+def test_a_class_no_basis_point_knows_changes_no_covariance() -> None:
+    rng = np.random.default_rng(3)
+    U, V = torch.from_numpy(rng.normal(size=(5, 3))), torch.from_numpy(rng.dirichlet(np.ones(2), 5))
+    kernel = ProductKernel.over(U, V, torch.zeros(3, dtype=torch.float64), 4.0, 4.0)
+    wider = kernel.with_class()
+    same = ProductKernel.over(U, wider.V, torch.zeros(3, dtype=torch.float64), 4.0, 4.0)
+    assert wider.V.shape == (5, 3)
+    assert wider.n_classes_drawn == 2
+    np.testing.assert_allclose(same.L, kernel.L, atol=1e-14)

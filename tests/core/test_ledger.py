@@ -1,0 +1,61 @@
+import numpy as np
+
+from tests.pools import make_pool
+from understudy import Surrogate
+from understudy.core.ledger import Answer, Ledger
+
+
+def test_a_row_is_open_until_it_is_labelled_pending_or_dropped() -> None:
+    ledger = Ledger(6)
+    ledger.is_trained[0] = True
+    ledger.answers[1] = Answer(2, True, False)
+    ledger.pending[2] = None
+    ledger.is_skipped[3] = True
+    ledger.is_dropped[4] = True
+    assert ledger.open_mask().tolist() == [False, False, False, True, False, True]
+    assert ledger.askable_mask().tolist() == [False, False, False, False, False, True]
+    assert [ledger.is_open(row) for row in range(6)] == ledger.open_mask().tolist()
+    assert [ledger.is_askable(row) for row in range(6)] == ledger.askable_mask().tolist()
+    assert ledger.labelled_mask().tolist() == [True, True, False, False, False, False]
+
+
+def test_unjudged_answers_do_not_count_in_the_accuracy() -> None:
+    ledger = Ledger(4)
+    ledger.answers = {0: Answer(0, None, False), 1: Answer(0, True, False), 2: Answer(0, False, True)}
+    assert ledger.accuracy() == (1, 2)
+
+
+def test_where_rows_go_when_answers_are_taken_back() -> None:
+    pool = make_pool(20, 3)
+    s = Surrogate(pool.features, 3, basis_size=6).anchor(pool.probs, [0])
+    asked = int(s.ask()[0])
+    unasked = next(row for row in range(1, 20) if row != asked)
+    s.tell([asked, unasked], [0, 1])
+    s.retract([asked, unasked])
+    assert list(s._ledger.pending) == [asked]
+    assert s._ledger.is_askable(unasked)
+    s.tell([asked], [1]).release([asked])  # no effect: it is answered
+    assert s._ledger.answers[asked].label == 1
+    s.skip([asked]).undo()
+    assert asked in s._ledger.pending  # it was asked for before
+    s.release([asked])
+    assert not s._ledger.is_askable(asked)  # and is skipped all the same
+    assert asked not in s.ask(18).tolist()
+
+
+def test_undo_follows_the_order_of_answers() -> None:
+    pool = make_pool(20, 3)
+    s = Surrogate(pool.features, 3, basis_size=6).anchor(pool.probs, [0])
+    s.tell([7, 3], [0, 0]).tell([9], [1]).retract([3]).tell([3], [2])
+    s.undo()
+    assert list(s._ledger.answers) == [7, 9]
+    s.undo(2)
+    assert not s._ledger.answers
+
+
+def test_new_rows_are_open() -> None:
+    ledger = Ledger(2)
+    ledger.is_dropped[1] = True
+    ledger.extend(2)
+    assert len(ledger) == 4
+    np.testing.assert_array_equal(ledger.open_mask(), [True, False, True, True])

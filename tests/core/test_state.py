@@ -1,0 +1,135 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.literal import literal_of
+from tests.pools import Pool, make_pool, relative_error
+from understudy import Surrogate, UnderstudyError
+
+POOL = make_pool(60, 40, seed=1)  # classes enough to defer means
+
+
+def lived(dtype: str = "float32", **options: object) -> Surrogate:
+    """A surrogate with something of everything in its past."""
+    s = Surrogate(POOL.features, 40, basis_size=12, random_state=3, dtype=dtype, **options)  # type: ignore[arg-type]
+    s.tell([50, 51], POOL.labels[50:52])
+    s.anchor(POOL.probs, [0, 1, 50])
+    s.rehearse(POOL.labels, 9)
+    s.ask(3)
+    free = [row for row in range(60) if s._ledger.is_askable(row)]
+    s.tell(free[0], 3).skip(free[1]).drop(free[2])
+    s.ask()
+    return s
+
+
+def played(s: Surrogate, rounds: int = 12) -> list[int]:
+    """What it would do next: asks, answers, an undo, a release."""
+    picks = []
+    for i in range(rounds):
+        row = s.ask()
+        picks += row.tolist()
+        s.tell(row, POOL.labels[row])
+        if i == 4:
+            s.undo(2)
+        if i == 6:
+            s.release(list(s._ledger.pending)[:1])
+    return picks
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_all_picks_after_loading_are_the_same(dtype: str, tmp_path: Path) -> None:
+    s = lived(dtype)
+    np.savez(tmp_path / "state.npz", **s.state_dict())  # type: ignore[arg-type]
+    with np.load(tmp_path / "state.npz", allow_pickle=False) as saved:
+        restored = Surrogate.restore(POOL.features, saved)
+        made = Surrogate(POOL.features, 40, basis_size=12, dtype=dtype).load_state_dict(saved)  # type: ignore[arg-type]
+    assert repr(restored) == repr(s) == repr(made)
+    for other in (restored, made):
+        for name in ("mean", "variance", "influence", "uncertainty", "utility"):
+            # Not to the last bit: products may round by where in memory their arrays begin.
+            rounding = 1e-6 if dtype == "float32" else 1e-12
+            np.testing.assert_allclose(getattr(other, name), getattr(s, name), rtol=rounding, err_msg=name)
+    picks = played(s)
+    assert played(restored) == picks
+    assert played(made) == picks
+    assert s.accuracy == restored.accuracy
+
+
+def test_saving_is_no_event() -> None:
+    s, untouched = lived("float64"), lived("float64")
+    s.state_dict()
+    assert played(s) == played(untouched)
+
+
+def test_a_state_from_before_the_first_question() -> None:
+    s = Surrogate(POOL.features, 40, basis_size=12)
+    restored = Surrogate.restore(POOL.features, s.state_dict())
+    assert played(restored) == played(s)
+
+
+def test_classes_and_rows_added_meanwhile_are_restored() -> None:
+    s = lived("float64")
+    s.add_class().tell([int(s._ledger.askable_mask().argmax())], [40])
+    more = make_pool(3, 41, seed=5)
+    s.extend(more.features, more.probs)
+    features = np.vstack([POOL.features, more.features])
+    restored = Surrogate.restore(features, s.state_dict())
+    assert restored.n_classes == 41
+    assert len(restored) == 63
+    np.testing.assert_allclose(restored.utility, s.utility, rtol=1e-12)
+    later = make_pool(63, 41, seed=6)
+    for each in (s, restored):
+        each.anchor(later.probs, [0, 1])
+    assert torch.equal(restored._kernel.V, s._kernel.V)  # drawn anew for 41 classes, from the same stream
+    np.testing.assert_allclose(restored.utility, s.utility, rtol=1e-12)
+    literal = literal_of(restored, features, Pool(features, later.probs, later.labels, 41).probs)
+    assert (
+        relative_error(
+            restored.influence[~np.isnan(restored.influence)],
+            literal.influence_by_formula()[~np.isnan(restored.influence)],
+        )
+        < 1e-9
+    )
+
+
+def test_a_basis_of_ones_own_is_kept_when_classes_are_added() -> None:
+    basis = (POOL.features[:5], POOL.probs[:5])
+    s = Surrogate(POOL.features, 40, basis=basis).anchor(POOL.probs, [0])
+    restored = Surrogate.restore(POOL.features, s.state_dict())
+    later = make_pool(60, 41, seed=6)
+    restored.add_class().anchor(later.probs, [0])
+    np.testing.assert_allclose(restored._kernel.V[:, :40], POOL.probs[:5])
+    assert (restored._kernel.V[:, 40] == 0).all()
+
+
+def test_the_state_of_another_pool_is_refused() -> None:
+    s = lived()
+    saved = s.state_dict()
+    other = Surrogate(POOL.features + 1, 40, basis_size=12)
+    with pytest.raises(UnderstudyError, match="this state is of another pool"):
+        other.load_state_dict(saved)
+    assert not other._ledger.answers
+    with pytest.raises(UnderstudyError, match="this state is of another pool"):
+        Surrogate.restore(POOL.features[::-1], saved)
+
+
+def test_other_options_and_formats_are_refused_by_name() -> None:
+    saved = lived().state_dict()
+    with pytest.raises(UnderstudyError, match="saved with link='softmax', the surrogate has 'simplex'"):
+        Surrogate(POOL.features, 40, basis_size=12, link="simplex").load_state_dict(saved)
+    with pytest.raises(UnderstudyError, match="this state has format 99, this version reads 1"):
+        Surrogate.restore(POOL.features, saved | {"format": np.array(99)})
+
+
+def test_options_survive() -> None:
+    s = Surrogate(
+        POOL.features, 40, basis_size=12, width=0.7, output_width=2.0, noise=1e-6, mode="lookahead", link="logit",
+        old_targets="residual", exclude_self=True, accuracy_of="surrogate", dtype="float64", mean_tolerance=0.0,
+        lookahead_candidates=7,
+    )  # fmt: skip
+    restored = Surrogate.restore(POOL.features, s.state_dict())
+    assert restored._settings == s._settings
+    assert (restored.width, restored.output_width, restored.noise) == (0.7, 2.0, 1e-6)
+    assert restored.old_targets == "residual"

@@ -1,0 +1,53 @@
+import numpy as np
+import torch
+
+from understudy.core.utilities import LANES, Moments, choose, leaders, moments
+
+RNG = np.random.default_rng(0)
+
+
+def filled(values: np.ndarray) -> torch.Tensor:
+    out = torch.full((-(-len(values) // LANES) * LANES,), -torch.inf, dtype=torch.float64)
+    out[: len(values)] = torch.from_numpy(values)
+    return out
+
+
+def test_moments_of_parts_add_up_to_those_of_the_whole() -> None:
+    values = torch.from_numpy(RNG.normal(size=(2, 100)) + np.array([[5.0], [-3.0]]))
+    whole = moments(values)
+    parts: Moments = moments(values[:, :30]) + moments(values[:, 30:31]) + moments(values[:, 31:])
+    assert parts.count == 100
+    np.testing.assert_allclose(parts.mean, whole.mean)
+    np.testing.assert_allclose(parts.squares, whole.squares)
+    np.testing.assert_allclose(whole.inverse_std(1e-10), 1 / values.numpy().std(1))
+
+
+def test_a_constant_utility_weighs_nothing() -> None:
+    values = torch.ones((2, 50), dtype=torch.float64)
+    values[1] = torch.from_numpy(1 + 1e-12 * RNG.normal(size=50))
+    assert moments(values).inverse_std(1e-10).tolist() == [0.0, 0.0]
+
+
+def test_leaders_hold_the_best_row_and_know_the_filling() -> None:
+    for n in (1, 7, LANES, 5 * LANES + 3):
+        u = RNG.normal(size=n)
+        rows, values = leaders(filled(u), 8)
+        assert int(np.argmax(u)) in rows.tolist()
+        for row, value in zip(rows.tolist(), values.tolist(), strict=True):
+            assert value == (u[row] if row < n else -np.inf)
+
+
+def test_leaders_hold_the_lowest_of_rows_that_tie() -> None:
+    u = np.zeros(3 * LANES)
+    u[[LANES + 5, 40, 2 * LANES + 1, 17]] = 1.0
+    rows, _ = leaders(filled(u), 2)
+    assert 17 in rows.tolist()
+
+
+def test_choice_is_the_largest_and_the_lowest_row_of_ties() -> None:
+    rows = torch.tensor([9, 4, 7, 2])
+    assert int(rows[choose(rows, torch.tensor([1.0, 3.0, 2.0, 0.5], dtype=torch.float64))]) == 4
+    tied = torch.tensor([3.0, 3.0 + 1e-13, 2.0, 3.0], dtype=torch.float64)
+    assert int(rows[choose(rows, tied)]) == 2
+    negative = torch.tensor([-3.0, -1.0, -torch.inf, -2.0], dtype=torch.float64)
+    assert int(rows[choose(rows, negative)]) == 4

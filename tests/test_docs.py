@@ -1,0 +1,117 @@
+"""The documentation is complete, its links lead somewhere, and its numbers are those of the code."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import understudy
+import understudy.core
+from understudy import Explanation, Surrogate
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
+DOCS = {page.name: page.read_text() for page in PAGES}
+PACKAGE = ROOT / "src" / "understudy"
+CORE = [path for path in sorted((PACKAGE / "core").glob("*.py")) if path.name != "__init__.py"]
+
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`([^`\n]+)`")
+
+
+def in_code(page: str) -> set[str]:
+    """What a page sets in code spans outside its blocks, cut into words."""
+    return {word for span in CODE.findall(FENCE.sub("", DOCS[page])) for word in re.findall(r"\w+", span)}
+
+
+def anchors(text: str) -> set[str]:
+    """The names by which GitHub links to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Surrogate) if not name.startswith("_")])
+def test_every_public_name_of_the_surrogate_is_documented(name: str) -> None:
+    assert name in in_code("surrogate.md")
+    assert inspect.getdoc(getattr(Surrogate, name))
+
+
+@pytest.mark.parametrize("name", list(inspect.signature(Surrogate).parameters))
+def test_every_option_of_the_surrogate_is_documented_with_its_default(name: str) -> None:
+    assert name in in_code("surrogate.md")
+    parameter = inspect.signature(Surrogate).parameters[name]
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+        row = re.search(rf"^\| `{name}` \| ([^|]*) \|", DOCS["surrogate.md"], re.MULTILINE)
+        assert row is not None, "the table of options lacks it"
+        default = row.group(1).strip("`")
+        shown = f'"{parameter.default}"' if isinstance(parameter.default, str) else str(parameter.default)
+        assert default == shown
+
+
+def test_every_field_of_an_explanation_is_documented() -> None:
+    assert set(Explanation.__dataclass_fields__) <= in_code("surrogate.md")
+
+
+@pytest.mark.parametrize("name", [name for name in understudy.__all__ if not name.startswith("_")])
+def test_every_name_at_the_front_door_is_documented(name: str) -> None:
+    assert name in in_code("surrogate.md") | in_code("architecture.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, heading = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{link} leads nowhere"
+        if heading:
+            assert heading in anchors(target.read_text()), f"{link}: no such heading"
+
+
+@pytest.mark.parametrize("module", CORE, ids=lambda module: module.name)
+def test_every_module_of_the_core_is_in_the_architecture_page(module: Path) -> None:
+    assert f" {module.name} " in DOCS["architecture.md"]
+
+
+def test_every_other_module_is_in_the_architecture_page_too() -> None:
+    tree = DOCS["architecture.md"]
+    missing = [path.name for path in PACKAGE.rglob("*.py") if f" {path.name} " not in tree]
+    assert not missing
+
+
+def test_the_notation_of_the_core_is_that_of_the_mathematics_page() -> None:
+    table = re.split(r"^-{5}.*$", understudy.core.__doc__ or "", flags=re.MULTILINE)[1]
+    names = [name for line in table.splitlines() for name in re.findall(r"\w+", line[11:23])]
+    assert {"features", "F", "W", "R", "M", "nu", "influence", "accuracy", "Z"} <= set(names)
+    assert not set(names) - in_code("mathematics.md")
+
+
+def constants() -> list[tuple[str, str]]:
+    """Name and value of each constant in the mathematics page's table of them."""
+    return re.findall(r"^\| `(\w+\.\w+(?:\[\w+\])?)` \| (\S+) \|", DOCS["mathematics.md"], re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "value"), constants())
+def test_constants_on_the_mathematics_page_are_those_of_the_code(name: str, value: str) -> None:
+    module, attribute, key = re.fullmatch(r"(\w+)\.(\w+)(?:\[(\w+)\])?", name).groups()  # type: ignore[union-attr]
+    found = getattr(importlib.import_module(f"understudy.core.{module}"), attribute)
+    assert (found[getattr(torch, key)] if key else found) == float(value)
+
+
+def test_there_are_constants_to_compare() -> None:
+    assert len(constants()) > 10
+
+
+def test_the_changelog_speaks_of_this_version() -> None:
+    assert f"[{understudy.__version__}]" in DOCS["CHANGELOG.md"]
+
+
+def test_every_verb_of_the_makefile_is_in_the_contributing_page() -> None:
+    verbs = re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert len(verbs) > 3
+    for verb in verbs:
+        assert f"`make {verb}`" in DOCS["CONTRIBUTING.md"]
