@@ -64,6 +64,16 @@ def test_drift_is_seen_and_refreshed_away() -> None:
     assert relative_error(s.influence, literal.influence_by_formula()) < 1e-10
 
 
+def test_drift_is_seen_by_those_who_only_tell() -> None:
+    pool = make_pool(300, 3, seed=3)
+    s = Surrogate(pool.features, 3, basis_size=20, dtype="float64").anchor(pool.probs, [0])
+    assert s.influence[5] > 0
+    s._rows.h *= 1 + 1e-3
+    s.tell([5], [1])
+    literal = literal_of(s, pool.features, pool.probs)
+    assert relative_error(s.influence, literal.influence_by_formula()) < 1e-10
+
+
 def test_small_drift_changes_no_pick() -> None:
     """The leaders are computed exactly: noise in what rows carry along decides nothing."""
     pool = make_pool(300, 3, seed=4)

@@ -102,6 +102,9 @@ def test_a_basis_of_ones_own_is_kept_when_classes_are_added() -> None:
     restored.add_class().anchor(later.probs, [0])
     np.testing.assert_allclose(restored._kernel.V[:, :40], POOL.probs[:5])
     assert (restored._kernel.V[:, 40] == 0).all()
+    restored.anchor(later.probs, [0], features=POOL.features + 1)  # these bring a basis of their own
+    restored.add_class().anchor(make_pool(60, 42, seed=7).probs, [0])
+    assert (restored._kernel.V[:, 41] > 0).any()
 
 
 def test_the_state_of_another_pool_is_refused() -> None:

@@ -126,7 +126,11 @@ class Engine:
         self, row: Int[Tensor, "1"], label: Int[Tensor, "1"], judge: bool, seen: Closeup | None = None
     ) -> Bool[Tensor, "1"]:
         """An answer. True where the prediction before it was right, which counts if `judge`."""
-        seen = self.look(row) if seen is None else seen
+        if seen is None:
+            seen = self.look(row)
+            if not self.influence_steps:  # what rows carry along is up to date, so it can be compared
+                carried = self.rows.h[row] / self.rows.var[row]
+                self._watch(carried, seen.h[:, 0] / (seen.nu + seen.g)[:, 0])
         right = (seen.mean if self.settings.by_surrogate else seen.probs).argmax(1) == label
         if judge:
             self.tally.index_add_(0, right.long(), torch.ones_like(self.tally[:1]))
@@ -196,6 +200,11 @@ class Engine:
         self.influence_steps.append(self.posterior.join_pool(self.look(row), sign))
         self.rows.is_open[row] = sign > 0
 
+    def _watch(self, carried: Float[Tensor, "q"], exact: Float[Tensor, "q"]) -> None:
+        """Note how far a utility that rows carry along has drifted from what it should be."""
+        off = ((carried - exact) / exact.clamp_min(NOTHING_YET)).abs_()
+        torch.maximum(self.drift, off.max(), out=self.drift)
+
     def _merge(self) -> None:
         if not self.expected:
             self.posterior.merge()
@@ -244,8 +253,7 @@ class Engine:
         seen = self.look(rows)
         exact = self._measure(seen, rows)
         if self.settings.mode != "uncertainty":
-            off = ((measures[0] - exact[0]) / exact[0].clamp_min(NOTHING_YET)).abs_()
-            torch.maximum(self.drift, off.masked_fill_(values == -torch.inf, 0.0).max(), out=self.drift)
+            self._watch(torch.where(values == -torch.inf, exact[0], measures[0]), exact[0])
         u = (weights @ exact).masked_fill_(values == -torch.inf, -torch.inf)
         which = utilities.choose(rows, u)
         return rows[which], seen.one(which)

@@ -29,7 +29,10 @@ class Explanation:
     nearest: tuple[tuple[int, int | None, float], ...]  # nearest labelled rows: row, label if told, distance
 
     def __str__(self) -> str:
+        means = [mean for _, mean in self.prediction]
         guesses = " or ".join(f"class {label}" for label, _ in self.prediction[:2])
+        if len(means) > 1 and means[0] - means[-1] < 1e-6:
+            guesses = "any class"
         if self.influence_share > 0.5:
             reason = f"it says most about others: {self.n_taught} rows would lose a tenth of their variance or more"
         elif self.uncertainty_share > 0.0:

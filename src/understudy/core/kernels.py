@@ -36,23 +36,17 @@ def mean_distance(
     n = len(features)
     if n == 1:
         return 0.0
-    everything = n * (n - 1) // 2 <= pairs
-    order = np.arange(n) if everything else rng.permutation(n)
-    gaps = range(1, n) if everything else range(1, math.ceil(pairs / n) + 1)
+    if n * (n - 1) // 2 <= pairs:
+        return float(torch.pdist(features.take(np.arange(n), torch.float64, device)).mean())
+    order = rng.permutation(n)
+    widest = math.ceil(pairs / n)
     total, count = 0.0, 0
     size = max(1, 2**20 // features.n_columns)
-    if everything:
-        X = features.take(order, torch.float64, device)
-        for gap in gaps:
-            total += float((X[gap:] - X[:-gap]).norm(dim=1).sum())
-            count += n - gap
-        return total / count
-    widest = len(gaps)
     for start in range(0, n, size):
         rows = order[np.arange(start, min(start + size, n) + widest) % n]
         X = features.take(rows, torch.float32, device)
         here = min(size, n - start)
-        for gap in gaps:
+        for gap in range(1, widest + 1):
             total += float((X[gap : gap + here] - X[:here]).norm(dim=1).sum(dtype=torch.float64))
             count += here
     return total / count

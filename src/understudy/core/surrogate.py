@@ -121,6 +121,7 @@ class Surrogate:
             new.require_finite()
             self._kernel, of_features = self._make_kernel(new, None)
             self._rows, self._features = Rows(of_features, self.noise), new
+            self._has_own_basis = False
         self._ledger.is_trained[:] = False
         self._ledger.is_trained[trained] = True
         self._ledger.is_trained &= ~self._ledger.is_dropped
