@@ -47,6 +47,26 @@ def test_a_rehearsal_takes_labels_for_all_rows_and_no_more_rows_than_there_are()
     assert not s._ledger.answers
 
 
+def test_an_interrupted_rehearsal_never_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = make_pool(40, 3, seed=2)
+    s, untouched = (Surrogate(pool.features, 3, basis_size=10).anchor(pool.probs, [0]) for _ in range(2))
+    engine, calls = s._engine, iter(range(100))
+    assert engine is not None
+    step = engine.step
+
+    def interrupted(labels: torch.Tensor, judge: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return step(labels, judge)
+
+    monkeypatch.setattr(engine, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        s.rehearse(pool.labels, 10)
+    monkeypatch.undo()
+    np.testing.assert_allclose(s.utility, untouched.utility, rtol=1e-6)
+    assert s.rehearse(pool.labels, 10).tolist() == untouched.rehearse(pool.labels, 10).tolist()
+
+
 def test_drift_is_seen_and_refreshed_away() -> None:
     pool = make_pool(300, 3, seed=3)
     s = Surrogate(pool.features, 3, basis_size=20, dtype="float64").anchor(pool.probs, [0])

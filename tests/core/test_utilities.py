@@ -39,7 +39,7 @@ def test_leaders_hold_the_best_row_and_know_the_filling() -> None:
 
 def test_leaders_hold_the_lowest_of_rows_that_tie() -> None:
     u = np.zeros(3 * LANES)
-    u[[LANES + 5, 40, 2 * LANES + 1, 17]] = 1.0
+    u[[LANES + 5, 40, 2 * LANES + 1, 17, 18]] = 1.0
     rows, _ = leaders(filled(u), 2)
     assert 17 in rows.tolist()
 

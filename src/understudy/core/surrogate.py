@@ -180,7 +180,11 @@ class Surrogate:
         engine = self._ready()
         self._expect_pending(engine)
         known = torch.from_numpy(labels).to(self.device)
-        rows, rights = engine.rehearse(known, n, judge=self._is_anchored)
+        try:
+            rows, rights = engine.rehearse(known, n, judge=self._is_anchored)
+        except BaseException:  # an interrupt: what was learnt so far is in no ledger, so it is forgotten
+            self._rebuild()
+            raise
         picks = rows.cpu().numpy()
         for row, right in zip(picks.tolist(), rights.tolist(), strict=True):
             self._ledger.answers[row] = Answer(int(labels[row]), right if self._is_anchored else None, was_asked=True)
@@ -234,10 +238,11 @@ class Surrogate:
         if not self._is_anchored:
             self._engine = None  # predictions are uniform, and now over one class more
         if self._engine is not None:
+            self._engine.settle()
             probs, posterior = self._rows.means.probs, self._engine.posterior
             self._rows.set_probs(torch.cat([probs, torch.zeros_like(probs[:, :1])], 1))
             posterior.B = torch.cat([posterior.B, torch.zeros_like(posterior.B[:, :1])], 1)
-            self._engine.refresh()
+            self._rows.means.reset(self._rows.W, posterior.B)
         return self
 
     def extend(self, features: Any, probs: Any = None) -> "Surrogate":

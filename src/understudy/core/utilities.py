@@ -47,11 +47,11 @@ def moments(measures: Float[Tensor, "2 n"]) -> Moments:
 def leaders(u: Float[Tensor, "n"], q: int) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
     """About q rows with the best utilities and these, the lowest row within rounding of the best first.
 
-    `u` is filled up with -inf to a multiple of `LANES`. The best row of each lane (every `LANES`-th row) is
+    `u` is filled up with -inf to a multiple of `LANES`. The best row of each lane (a run of neighbours) is
     found, and the q best of those kept: one sweep, where a partial sort of all rows would take a GPU eight.
     """
-    top, place = u.view(-1, LANES).max(0)
-    rows = torch.add(torch.arange(LANES, device=u.device), place, alpha=LANES)
+    top, place = u.view(LANES, -1).max(1)
+    rows = torch.add(place, torch.arange(LANES, device=u.device), alpha=len(u) // LANES)
     best, lane = top.topk(q)
     near = top >= best[0] - 1e-6 * best[0].abs()
     first = torch.where(near, rows, len(u)).argmin(0, keepdim=True)
