@@ -54,10 +54,10 @@ def test_an_interrupted_rehearsal_never_happened(monkeypatch: pytest.MonkeyPatch
     assert engine is not None
     step = engine.step
 
-    def interrupted(labels: torch.Tensor, judge: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    def interrupted(labels: torch.Tensor, judge: bool, watch: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
         if next(calls) == 3:
             raise KeyboardInterrupt
-        return step(labels, judge)
+        return step(labels, judge, watch)
 
     monkeypatch.setattr(engine, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -89,7 +89,7 @@ def test_learning_expecting_hearing_and_their_opposites_are_the_posterior_from_s
 
 
 def test_each_step_takes_the_rows_from_one_posterior_to_the_next() -> None:
-    """g and h of every row follow g += on_variance s², h += on_square s² + on_cross s r."""
+    """g and h of every row follow g -= s²/d, h += on_square s² - 2 s r/d."""
     small = Small(1)
     rest = list(range(3, N))
     before = small.scratch([0, 1], [], [2, *rest])
@@ -101,9 +101,9 @@ def test_each_step_takes_the_rows_from_one_posterior_to_the_next() -> None:
         seen = small.look(posterior, row)
         step, mean = posterior.turn_and_shift(seen, small.targets[row], sign=sign, on_pool=-sign)
         s, r = small.W @ step.p, small.W @ step.m
-        g = torch.einsum("ik,kl,il->i", small.W, before.R, small.W) + step.on_variance * s * s
+        g = torch.einsum("ik,kl,il->i", small.W, before.R, small.W) - step.inverse * s * s
         h = torch.einsum("ik,kl,il->i", small.W, before.R @ before.M @ before.R, small.W)
-        h = h + step.on_square * s * s + step.on_cross * s * r
+        h = h + step.on_square * s * s - 2 * step.inverse * s * r
         np.testing.assert_allclose(g, torch.einsum("ik,kl,il->i", small.W, after.R, small.W), atol=1e-12)
         exact = torch.einsum("ik,kl,il->i", small.W, after.R @ after.M @ after.R, small.W)
         np.testing.assert_allclose(h, exact, atol=1e-11)

@@ -237,11 +237,11 @@ class Engine:
         terms = self.rows.measures[:, : len(self.rows)] * weights[:, None]
         return terms.sum(0).nan_to_num(nan=-torch.inf), terms
 
-    def choose(self) -> tuple[Int[Tensor, "1"], Closeup | None]:
+    def choose(self, watch: bool = True) -> tuple[Int[Tensor, "1"], Closeup | None]:
         """The best row to ask for, and the look that was taken at it.
 
-        The leaders are computed exactly, so that rounding in what the others carry along decides nothing. On the
-        way it is seen how far the carried-along influence has drifted.
+        The leaders are computed exactly, so that rounding in what the others carry along decides nothing. With
+        `watch` it is noted how far the carried-along influence has drifted.
         """
         if self.settings.mode == "lookahead":
             weights = self.lookahead()
@@ -252,7 +252,7 @@ class Engine:
         rows, values, measures = self.rows.best(weights, CANDIDATES)
         seen = self.look(rows)
         exact = self._measure(seen, rows)
-        if self.settings.mode != "uncertainty":
+        if watch and self.settings.mode != "uncertainty":
             self._watch(torch.where(values == -torch.inf, exact[0], measures[0]), exact[0])
         u = (weights @ exact).masked_fill_(values == -torch.inf, -torch.inf)
         which = utilities.choose(rows, u)
@@ -306,9 +306,11 @@ class Engine:
 
     # -- many picks whose answers are known ---------------------------------------------------------------
 
-    def step(self, labels: Int[Tensor, "n"], judge: bool) -> tuple[Int[Tensor, "1"], Bool[Tensor, "1"]]:
+    def step(
+        self, labels: Int[Tensor, "n"], judge: bool, watch: bool = True
+    ) -> tuple[Int[Tensor, "1"], Bool[Tensor, "1"]]:
         """Choose, learn and bring the rows up to date, without a look at any value."""
-        row, seen = self.choose()
+        row, seen = self.choose(watch)
         right = self.learn(row, labels[row], judge, seen)
         self.apply_steps()
         return row, right
@@ -349,7 +351,7 @@ class Engine:
 
         def picks() -> None:
             for i in range(WAVES):
-                row, right = self.step(labels, judge)
+                row, right = self.step(labels, judge, watch=i == WAVES - 1)
                 row_buffer[i : i + 1], right_buffer[i : i + 1] = row, right
 
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]

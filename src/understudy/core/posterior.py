@@ -19,13 +19,12 @@ TAKE_OUT_LIMIT = 1e-6
 
 @dataclass(frozen=True)
 class InfluenceStep:
-    """With s = W p and r = W m: g += on_variance s², h += on_square s² + on_cross s r."""
+    """With s = W p and r = W m: g -= s²/d, h += on_square s² - 2 s r/d."""
 
     p: Float[Tensor, "k"]
     m: Float[Tensor, "k"]
-    on_variance: Float[Tensor, "1"]
+    inverse: Float[Tensor, "1"]  # 1/d; zero where only the pool changes
     on_square: Float[Tensor, "1"]
-    on_cross: Float[Tensor, "1"]
 
 
 @dataclass(frozen=True)
@@ -98,10 +97,10 @@ class Posterior:
         row out is learning it with noise -ν: one formula serves both ways.
         """
         p, nu, g, h = row.Rw[0], row.nu[0], row.g[0], row.h[0]
-        inverse = 1.0 / (g + sign * nu)  # 1/d
+        inverse = torch.add(g, nu, alpha=sign).reciprocal_()  # 1/d
         left = nu * inverse
-        on_square = torch.addcmul(on_pool * left * left, h, inverse * inverse)
-        step = InfluenceStep(p, self.R @ row.MRw[0], -inverse, on_square, -2.0 * inverse)
+        on_square = (h * inverse).mul_(inverse).addcmul_(left, left, value=on_pool)
+        step = InfluenceStep(p, self.R @ row.MRw[0], inverse, on_square)
         _rank_one(self.R, p, inverse, sign)
         if on_pool:
             self.M.addr_(row.w[0], row.w[0], alpha=on_pool)
@@ -111,7 +110,7 @@ class Posterior:
         """An answer is heard (sign 1) or unheard (-1); the influence stays. `target`: what f^ is taught to be."""
         R = self.R if self.R_told is None else self.R_told
         p = R @ row.w[0]
-        inverse = 1.0 / (row.w[0] @ p + sign * row.nu[0])
+        inverse = torch.add(row.w[0] @ p, row.nu[0], alpha=sign).reciprocal_()
         _rank_one(R, p, inverse, sign)
         return self._move(p, (target - row.mean[0]) * inverse)
 
@@ -122,13 +121,13 @@ class Posterior:
         if self.R_told is not None:
             return self.turn(row, sign, on_pool), self.shift(row, target, sign)
         step = self.turn(row, sign, on_pool)
-        return step, self._move(step.p, (target - row.mean[0]) * -step.on_variance)
+        return step, self._move(step.p, (target - row.mean[0]) * step.inverse)
 
     def join_pool(self, row: Closeup, sign: int) -> InfluenceStep:
         """An unlabelled row begins (sign 1) or ceases (-1) to count among those to be understood."""
         self.M.addr_(row.w[0], row.w[0], alpha=sign)
         zero = torch.zeros_like(row.nu[0])
-        return InfluenceStep(row.Rw[0], torch.zeros_like(row.Rw[0]), zero, zero + sign, zero)
+        return InfluenceStep(row.Rw[0], torch.zeros_like(row.Rw[0]), zero, zero + sign)
 
     def left_after(self, row: Closeup, told: bool) -> float:
         """What is left of ν when the row is taken out, as a share: the digits such a step keeps."""

@@ -154,8 +154,8 @@ class Rows:
         products = self.covariances(torch.stack(vectors))
         for i, step in enumerate(influence):
             s, r = products[2 * i : 2 * i + 2].double()
-            self.var.addcmul_(s * step.on_variance, s)
-            self.h.addcmul_(torch.addcmul(s * step.on_square, r, step.on_cross), s)
+            self.var.addcmul_(s * step.inverse, s, value=-1.0)
+            self.h.addcmul_(torch.addcmul(s * step.on_square, r, step.inverse, value=-2.0), s)
         for change in mean:
             self.means.shift(products[place[id(change.p)]], change.change)
 

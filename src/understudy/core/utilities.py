@@ -53,7 +53,7 @@ def leaders(u: Float[Tensor, "n"], q: int) -> tuple[Int[Tensor, "m"], Float[Tens
     top, place = u.view(LANES, -1).max(1)
     rows = torch.add(place, torch.arange(LANES, device=u.device), alpha=len(u) // LANES)
     best, lane = top.topk(q)
-    near = top >= best[0] - 1e-6 * best[0].abs()
+    near = top >= torch.sub(best[0], best[0].abs(), alpha=1e-6)
     first = torch.where(near, rows, len(u)).argmin(0, keepdim=True)
     lane = torch.cat([first, lane])
     return rows[lane], top[lane]
@@ -62,7 +62,7 @@ def leaders(u: Float[Tensor, "n"], q: int) -> tuple[Int[Tensor, "m"], Float[Tens
 def choose(rows: Int[Tensor, "q"], u: Float[Tensor, "q"]) -> Int[Tensor, "1"]:
     """The place of the largest utility; of the lowest row among those that tie."""
     best = u.max()
-    tied = u >= best - TIE * best.abs()
+    tied = u >= torch.sub(best, best.abs(), alpha=TIE)
     return torch.where(tied, rows, torch.iinfo(torch.int64).max).argmin(0, keepdim=True)
 
 
