@@ -17,7 +17,7 @@ import torch
 from synthetic import pool
 
 from understudy import Surrogate
-from understudy.core.basis import kmeans
+from understudy.core.basis import centre_and_spread, kmeans
 from understudy.core.features import Features
 
 
@@ -28,10 +28,11 @@ def compare(name: str, features: np.ndarray, k: int, n_classes: int, device: str
     set_up = time.perf_counter() - start
     held = Features(features).on(where)
     start = time.perf_counter()
-    ours = kmeans(held, k, np.random.default_rng(1), where)
+    ours = kmeans(held, k, *centre_and_spread(held, where), np.random.default_rng(1))
     seconds = time.perf_counter() - start
     start = time.perf_counter()
-    full = kmeans(held, k, np.random.default_rng(1), where, 300, 0.0, seeding_rows=len(features))
+    standard = centre_and_spread(held, where)
+    full = kmeans(held, k, *standard, np.random.default_rng(1), 300, 0.0, seeding_rows=len(features))
     result = {
         "pool": name, "n": len(features), "d": features.shape[1], "k": len(s._kernel.U), "device": device,
         "set_up_s": set_up, "kmeans_s": seconds, "iterations": ours.iterations, "inertia": ours.inertia,
@@ -54,6 +55,8 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
+    if arguments.out:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
     results = []
     for size in arguments.sizes:
         n, d, k = (int(part) for part in size.split(","))

@@ -164,6 +164,8 @@ def main() -> None:
         found = measure(n, k, c, arguments.device, arguments.threads[0], arguments.picks)
         print(json.dumps(found))
         return
+    if arguments.out:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
     results = []
     for size in arguments.sizes:
         for threads in arguments.threads if arguments.device == "cpu" else arguments.threads[:1]:

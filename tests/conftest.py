@@ -1,6 +1,7 @@
 """Types and shapes in signatures are checked wherever tests run."""
 
 import pkgutil
+from pathlib import Path
 
 from hypothesis import settings
 from jaxtyping import install_import_hook
@@ -8,8 +9,9 @@ from jaxtyping import install_import_hook
 # Before the package is imported for the first time. An int passes for a float, as it does for mypy.
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 # The door itself is left out: its own checks are tested with all that a caller may get wrong.
+SOURCE = Path(__file__).parents[1] / "src" / "understudy"
 DOOR = "understudy.core.surrogate"
-MODULES = [module.name for module in pkgutil.walk_packages(["src/understudy"], "understudy.") if not module.ispkg]
+MODULES = [module.name for module in pkgutil.walk_packages([str(SOURCE)], "understudy.") if not module.ispkg]
 INSIDE = [name for name in MODULES if name != DOOR]
 hook = install_import_hook(INSIDE, CHECKER)
 

@@ -4,14 +4,16 @@ import torch
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
-from understudy.core.basis import Clusters, draw_simplex, feature_mean, kmeans
+from understudy.core.basis import Clusters, centre_and_spread, draw_simplex, kmeans
 from understudy.core.features import Features
 
 CPU = torch.device("cpu")
 
 
 def clusters(X: np.ndarray, k: int, seed: int = 0, **options: int | float) -> Clusters:
-    return kmeans(Features(X), k, np.random.default_rng(seed), CPU, **options)  # type: ignore[arg-type]
+    features = Features(X)
+    standard = centre_and_spread(features, CPU)
+    return kmeans(features, k, *standard, np.random.default_rng(seed), **options)  # type: ignore[arg-type]
 
 
 def test_inertia_is_within_two_per_cent_of_lloyds_to_the_end() -> None:
@@ -57,14 +59,14 @@ def test_a_cluster_without_rows_restarts_at_the_farthest_row() -> None:
 
     X = np.array([[0.0], [0.1], [0.2], [9.0]])
     centres = torch.tensor([[0.1], [50.0]])
-    moved, inertia = _lloyd(Features(X), centres, torch.zeros(1))
+    moved, inertia = _lloyd(Features(X), centres, torch.zeros(1, dtype=torch.float64), 1.0)
     np.testing.assert_allclose(moved[1], [9.0])
     assert inertia == pytest.approx(0.01 + 0.01 + 8.9**2, rel=1e-5)
 
 
 def test_half_precision_and_large_offsets_do_not_overflow() -> None:
     X = (np.random.default_rng(0).normal(size=(400, 3)) * 50 + 20_000).astype(np.float16)
-    np.testing.assert_allclose(feature_mean(Features(X), CPU), X.astype(np.float64).mean(0))
+    np.testing.assert_allclose(centre_and_spread(Features(X), CPU)[0], X.astype(np.float64).mean(0))
     assert torch.isfinite(clusters(X, 10).centres).all()
 
 
@@ -75,3 +77,12 @@ def test_simplex_draws_are_uniform_probabilities() -> None:
     # Under the flat Dirichlet each coordinate has mean 1/3 and variance 2/36.
     np.testing.assert_allclose(V.mean(0), 1 / 3, atol=0.01)
     np.testing.assert_allclose(V.var(0), 2 / 36, atol=0.002)
+
+
+@pytest.mark.parametrize(("offset", "unit"), [(1e8, 1.0), (0.0, 1e-25), (0.0, 1e18)])
+def test_offset_and_unit_cost_no_digits(offset: float, unit: float) -> None:
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    moved = clusters(X * unit + offset, 20)
+    plain = clusters(X, 20)
+    np.testing.assert_allclose((moved.centres - offset) / unit, plain.centres, atol=1e-6)
+    assert moved.inertia == pytest.approx(plain.inertia * unit**2, rel=1e-6)

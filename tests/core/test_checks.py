@@ -24,6 +24,10 @@ def probs(**rows: list[float]) -> np.ndarray:
     return changed
 
 
+def without(state: dict[str, np.ndarray], *keys: str) -> dict[str, np.ndarray]:
+    return {key: value for key, value in state.items() if key not in keys}
+
+
 BAD_CALLS: dict[str, tuple[Callable[[Surrogate], object], str]] = {
     "label too large": (lambda s: s.tell([7], [3]), r"label 3 of row 7 is no class: there are 3.*add_class\(\)"),
     "label negative": (lambda s: s.tell([7], [-1]), r"label -1 of row 7 is no class"),
@@ -41,6 +45,11 @@ BAD_CALLS: dict[str, tuple[Callable[[Surrogate], object], str]] = {
     "row negative": (lambda s: s.release([-1]), r"rows: -1 is no row of this pool"),
     "rows by mask": (lambda s: s.skip(np.ones(30, dtype=bool)), r"rows must be integers, got booleans; use numpy.flat"),
     "rows fractional": (lambda s: s.drop([1.0]), r"rows must be integers, got float64"),
+    "rows as a set": (lambda s: s.tell({7}, [1]), r"rows must be a list, an array or one number, got set"),
+    "rows ragged": (lambda s: s.tell([[7], [8, 9]], [1]), r"rows must be a plain array, and this cannot be made one"),
+    "row beyond int64": (lambda s: s.skip(np.array([2**64 - 1], dtype=np.uint64)), r"is no row of this pool"),
+    "probs ragged": (lambda s: s.anchor([[1], [0.5, 0.5]], [0]), r"probs must be a plain array"),
+    "probs sparse": (lambda s: s.anchor(torch.eye(30, 3).to_sparse(), [0]), r"probs must be a dense tensor"),
     "retract what was not told": (lambda s: s.retract([5, 9]), r"row 9 has no answer to retract"),
     "undo too much": (lambda s: s.undo(3), r"undo of 3 answers, but only 2 were given; undo fewer"),
     "undo nothing": (lambda s: s.undo(0), r"n must be a whole number of at least 1, got 0"),
@@ -74,6 +83,8 @@ BAD_CALLS: dict[str, tuple[Callable[[Surrogate], object], str]] = {
     "extend not finite": (lambda s: s.extend(np.full((1, 5), np.nan), POOL.probs[:1]), r"row 0, column 0 is nan"),
     "explain beyond the pool": (lambda s: s.explain(99), r"row: 99 is no row of this pool"),
     "no state at all": (lambda s: s.load_state_dict({}), r"this is no state of a surrogate"),
+    "nothing for a state": (lambda s: s.load_state_dict(None), r"this is no state of a surrogate"),  # type: ignore[arg-type]
+    "half a state": (lambda s: s.load_state_dict(without(s.state_dict(), "U", "R")), r"not whole: R, U missing"),
 }
 
 
@@ -114,6 +125,12 @@ def test_a_bad_call_says_why_and_changes_nothing(name: str) -> None:
         ({"basis": (np.ones((3, 4)), np.ones((3, 3)))}, r"shapes \(k, 5\) and \(k, 3\), got \(3, 4\) and \(3, 3\)"),
         ({"basis": (np.ones((3, 5)), np.ones((2, 3)))}, r"got \(3, 5\) and \(2, 3\)"),
         ({"basis": (np.full((3, 5), np.nan), np.ones((3, 3)))}, "basis must be finite"),
+        ({"device": None}, "no device is called None"),
+        ({"random_state": "abc"}, "random_state must be a whole number of at least 0, .* got 'abc'"),
+        ({"random_state": -1}, "random_state must be a whole number of at least 0, .* got -1"),
+        ({"width": None}, "width must be a positive number, got None"),
+        ({"noise": "low"}, "noise must be a non-negative number, got 'low'"),
+        ({"exclude_self": "no"}, "exclude_self must be True or False, got 'no'"),
         ({"basis": 7}, r"basis must be a pair \(U, V\)"),
         ({"basis": ("a", "b")}, r"basis must be a pair \(U, V\)"),
     ],
@@ -125,7 +142,7 @@ def test_bad_options_are_named(options: dict[str, object], message: str) -> None
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there() -> None:
-    with pytest.raises(UnderstudyError, match="torch sees no GPU here; use device='cpu'"):
+    with pytest.raises(UnderstudyError, match="torch sees 0 GPUs here; use device='cpu'"):
         Surrogate(POOL.features, 3, device="cuda")
 
 
@@ -232,6 +249,12 @@ def test_dropped_rows_stay_dropped_and_take_their_answers_along() -> None:
     s.anchor(POOL.probs, [0, 1, 5, 6])  # the learner may have seen it before
     assert not s._ledger.is_trained[5]
     assert not {5, 9} & set(s.ask(20).tolist())
+
+
+def test_a_dropped_row_needs_no_label() -> None:
+    s = Surrogate(POOL.features, 3, basis_size=8, old_targets="residual").tell([1, 2], [0, 1]).drop([1])
+    s.anchor(POOL.probs, [1, 2])
+    assert not s._ledger.is_trained[1]
 
 
 def test_old_residuals_need_all_labels() -> None:

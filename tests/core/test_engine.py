@@ -94,15 +94,17 @@ def test_drift_is_seen_by_those_who_only_tell() -> None:
     assert relative_error(s.influence, literal.influence_by_formula()) < 1e-10
 
 
-def test_small_drift_changes_no_pick() -> None:
+@pytest.mark.parametrize("n", [300, 3000])
+def test_small_drift_changes_no_pick(n: int) -> None:
     """The leaders are computed exactly: noise in what rows carry along decides nothing."""
-    pool = make_pool(300, 3, seed=4)
+    pool = make_pool(n, 3, seed=4)
+    pool = pool.take(np.argsort(pool.features[:, 0]).tolist())  # neighbours are alike
     s = Surrogate(pool.features, 3, basis_size=20, dtype="float64", mode="influence").anchor(pool.probs, [0])
-    order = np.argsort(-s.influence)
-    gap = s.influence[order[0]] / s.influence[order[1]] - 1
-    s._rows.h[int(order[0])] *= 1 - 2 * gap  # now it looks like the second best
-    assert s._rows.h[int(order[0])] / s._rows.var[int(order[0])] < s._rows.h[int(order[1])] / s._rows.var[int(order[1])]
-    assert s.ask() == [order[0]]
+    first, second = np.argsort(-s.influence)[:2].tolist()
+    rows = s._rows
+    rows.h[first] = (1 - 1e-9) * rows.var[first] * rows.h[second] / rows.var[second]  # now it looks second best
+    assert rows.h[first] / rows.var[first] < rows.h[second] / rows.var[second]
+    assert s.ask() == [first]
 
 
 def test_wear_of_many_take_outs_leads_to_a_rebuild() -> None:
@@ -120,11 +122,19 @@ def test_wear_of_many_take_outs_leads_to_a_rebuild() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-def test_gpu_picks_are_the_cpus() -> None:
-    pool = make_pool(3000, 12, seed=6)
+@pytest.mark.parametrize("n_classes", [12, 60])
+@pytest.mark.parametrize("mode", ["combined", "influence", "uncertainty", "uniform", "variance", "lookahead"])
+def test_gpu_picks_are_the_cpus(mode: str, n_classes: int) -> None:
+    """Recorded and replayed, with rows dropped; the last picks are made one by one."""
+    pool = make_pool(1500, n_classes, seed=6)
     basis = (pool.features[:50], pool.probs[:50])
     here, there = (
-        Surrogate(pool.features, 12, basis=basis, device=device).anchor(pool.probs, np.arange(20))
+        Surrogate(pool.features, n_classes, basis=basis, device=device, mode=mode, dtype="float64")  # type: ignore[arg-type]
+        .anchor(pool.probs, np.arange(20))
+        .drop([100, 101])
         for device in ("cpu", "cuda")
     )
-    assert here.rehearse(pool.labels, 150).tolist() == there.rehearse(pool.labels, 150).tolist()
+    count = 80 if mode != "lookahead" else 5
+    assert here.rehearse(pool.labels, count).tolist() == there.rehearse(pool.labels, count).tolist()
+    assert here.ask(3).tolist() == there.ask(3).tolist()
+    np.testing.assert_allclose(there.utility, here.utility, rtol=1e-7)

@@ -58,7 +58,7 @@ def test_one_plain_line() -> None:
     assert str(surrogate("influence").explain(30)).startswith("row 30: it says most about others: ")
     assert str(surrogate("uncertainty").explain(30)).startswith("row 30: it is hard (now class ")
     fresh = Surrogate(np.ones((9, 2)), 2, basis_size=3)
-    assert "nothing sets it apart (now any class;" in str(fresh.explain(4))
+    assert str(fresh.explain(4)) == "row 4: nothing sets it apart (now any class)"
     assert fresh.explain(4).nearest == ()
 
 
@@ -69,5 +69,33 @@ def test_explaining_changes_nothing() -> None:
 
 
 def test_lookahead_and_variance_are_explained_too() -> None:
-    assert surrogate("variance").explain(30).influence_share == 1.0
-    assert surrogate("lookahead").explain(30).uncertainty_share >= 0
+    why = surrogate("variance").explain(30)
+    assert str(why).startswith("row 30: the surrogate knows least about it (now ")
+    assert np.isnan(why.influence_share)
+    for row in range(0, 60, 5):
+        why = surrogate("lookahead").explain(row)
+        assert 0 <= why.influence_share <= 1
+        assert why.influence_share + why.uncertainty_share == pytest.approx(1)
+    few = Surrogate(POOL.features, 3, basis_size=12, mode="lookahead", lookahead_candidates=2).anchor(POOL.probs, [0])
+    few.tell(range(10, 20), POOL.labels[10:20])
+    for row in [*few.ask().tolist(), 33]:
+        assert np.isfinite(few.explain(row).utility)  # though it was not among those tried
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_row_that_was_asked_for_is_explained_as_it_was_before(others: int) -> None:
+    s, twin = surrogate(), surrogate()
+    if others:
+        s.ask(others)
+        twin.ask(others)
+    row = int(twin.ask()[0])
+    before, after = s.explain(row), twin.explain(row)
+    assert [other for other, _ in after.teaches] == [other for other, _ in before.teaches]
+    np.testing.assert_allclose([share for _, share in after.teaches], [share for _, share in before.teaches])
+    assert (after.influence, after.utility) == pytest.approx((before.influence, before.utility))
+    assert str(after) == str(before)
+    s.ask()  # and nothing came of the explaining
+    np.testing.assert_allclose(twin.utility, s.utility, rtol=1e-10)
+    twin.tell([row], [1])
+    s.tell([row], [1])
+    assert twin.ask(4).tolist() == s.ask(4).tolist()

@@ -3,10 +3,16 @@ import pytest
 import torch
 
 from tests.literal import gaussian as literal_gaussian
+from understudy.core.basis import centre_and_spread
 from understudy.core.features import Features
-from understudy.core.kernels import ProductKernel, gaussian, mean_distance, squared_distances
+from understudy.core.kernels import SAMPLED_PAIRS, ProductKernel, gaussian, mean_distance, squared_distances
 
 CPU = torch.device("cpu")
+
+
+def distance(X: np.ndarray, seed: int = 0, pairs: int = SAMPLED_PAIRS) -> float:
+    features = Features(X)
+    return mean_distance(features, *centre_and_spread(features, CPU), np.random.default_rng(seed), pairs)
 
 
 def test_gaussian_has_no_factor_two() -> None:
@@ -23,29 +29,35 @@ def test_squared_distances_of_equal_rows_are_not_negative() -> None:
 def test_mean_distance_of_a_small_pool_is_exact() -> None:
     X = np.random.default_rng(0).normal(size=(60, 4))
     pairs = [np.linalg.norm(a - b) for i, a in enumerate(X) for b in X[:i]]
-    found = mean_distance(Features(X), np.random.default_rng(0), CPU)
-    assert found == pytest.approx(np.mean(pairs), rel=1e-12)
+    assert distance(X) == pytest.approx(np.mean(pairs), rel=1e-12)
 
 
 def test_mean_distance_of_a_large_pool_is_within_a_thousandth() -> None:
     """Also where rows differ much in how far they are from the others, and the pool is sorted."""
     rng = np.random.default_rng(1)
     X = np.sort(rng.normal(size=(3000, 3)) * rng.exponential(size=(3000, 1)), axis=0)
-    exact = mean_distance(Features(X), rng, CPU, pairs=10**7)
-    sampled = mean_distance(Features(X), rng, CPU, pairs=300_000)
+    exact, sampled = distance(X, pairs=10**7), distance(X, pairs=300_000)
     assert sampled != exact
     assert sampled == pytest.approx(exact, rel=1e-3)
 
 
 def test_mean_distance_is_seeded() -> None:
-    X = Features(np.random.default_rng(1).normal(size=(3000, 3)))
-    first, second = (mean_distance(X, np.random.default_rng(7), CPU) for _ in range(2))
-    assert first == second
+    X = np.random.default_rng(1).normal(size=(3000, 3))
+    assert distance(X, seed=7) == distance(X, seed=7)
+    assert distance(X, seed=7) != distance(X, seed=8)
+
+
+@pytest.mark.parametrize("n", [300, 3000])
+@pytest.mark.parametrize(("offset", "unit"), [(1e8, 1.0), (0.0, 1e-25), (0.0, 1e18)])
+def test_mean_distance_knows_no_offset_and_any_unit(n: int, offset: float, unit: float) -> None:
+    X = np.random.default_rng(1).normal(size=(n, 3))
+    assert distance(X * unit + offset) == pytest.approx(distance(X) * unit, rel=1e-5)
 
 
 def test_mean_distance_without_spread_or_company_is_zero() -> None:
-    assert mean_distance(Features(np.ones((1, 3))), np.random.default_rng(0), CPU) == 0.0
-    assert mean_distance(Features(np.ones((9, 3))), np.random.default_rng(0), CPU) == 0.0
+    assert distance(np.ones((1, 3))) == 0.0
+    assert distance(np.ones((9, 3))) == 0.0
+    assert distance(np.ones((2000, 3))) == 0.0
 
 
 def test_whitened_rows_reproduce_the_kernel() -> None:

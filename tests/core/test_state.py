@@ -57,6 +57,16 @@ def test_all_picks_after_loading_are_the_same(dtype: str, tmp_path: Path) -> Non
     assert s.accuracy == restored.accuracy
 
 
+def test_deferred_means_go_on_where_they_were() -> None:
+    s = lived("float64")
+    restored = Surrogate.restore(POOL.features, s.state_dict())
+    assert s._rows.means.turn > 0
+    assert restored._rows.means.turn == s._rows.means.turn
+    played(s)
+    played(restored)
+    np.testing.assert_allclose(restored._rows.means.Z, s._rows.means.Z, atol=1e-12)
+
+
 def test_saving_is_no_event() -> None:
     s, untouched = lived("float64"), lived("float64")
     s.state_dict()

@@ -88,9 +88,15 @@ def test_a_second_label_of_the_same_point_teaches_less() -> None:
     nu, g = float(s._rows.stats[7, 0]), float(s.variance[7] - s._rows.stats[7, 1])
     s.tell([7], [0])
     s_literal = literal_of(s, twins.features, twins.probs)
-    # The twin is asked after its double: with every other row the same, u¹ shrinks by (ν/(ν + 2g))·(ν/(ν + g))
     np.testing.assert_allclose(s.influence[40], s_literal.influence()[40], rtol=1e-9)
-    assert 0 < s.influence[40] / 3 < first * nu / (nu + 2 * g)
+    # With the same rows to be understood the ratio is (ν/(ν + g))² (ν + g)/(ν + g ν/(ν + g)) = ν/(ν + 2g).
+    assert s._engine is not None
+    w, M = s._rows.W[7], s._engine.posterior.M
+    M = M + torch.outer(w, w)  # the first of the two has left them
+    Rw = s._engine.posterior.R @ w
+    second = float(Rw @ M @ Rw / (nu + w @ Rw))
+    assert second == pytest.approx(first * nu / (nu + 2 * g), rel=1e-9)
+    assert s.influence[40] / 3 < second
 
 
 def test_surrogate_is_the_learner_right_after_each_training() -> None:
@@ -219,6 +225,24 @@ def test_taking_out_a_row_that_leaves_no_digits_rebuilds_instead() -> None:
     assert rebuilt
     assert s._engine is before
     assert_literal(s, pool, 1e-6)
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-5, 1e-4, 1e-3, 1e-2])
+def test_taking_back_is_as_good_as_never_having_heard(noise: float) -> None:
+    """For every ν: what cannot be taken back to ten digits is built anew. Against the same engine from scratch."""
+    pool = make_pool(40, 3, seed=2)
+    s = started(pool, [20], basis=(pool.features[:12], pool.probs[:12]), noise=noise)
+    for turn in range(12):
+        rows = [turn % 5, 5 + turn % 6, 30]
+        s.tell(rows, [0, 1, 2])
+        s.retract(rows[:2])
+        s.ask()
+        s.release(list(s._ledger.pending))
+        s.undo()
+        found = {quantity: getattr(s, quantity) for quantity in QUANTITIES}
+        s._rebuild()
+        for quantity, value in found.items():
+            assert relative_error(value, getattr(s, quantity)) < 1e-9, quantity
 
 
 # -- exact limits -------------------------------------------------------------------------------------------------
@@ -441,14 +465,22 @@ def test_restricted_lookahead_tries_the_rows_that_reach_furthest() -> None:
     for s in (full, restricted, all_of_them):
         s.tell(range(10, 20), pool.labels[10:20])
     tried = np.isfinite(restricted.utility)
-    assert tried.sum() == 10
+    assert 5 <= tried.sum() <= 10
     assert np.isfinite(full.utility).all()
-    bound = np.sqrt(full._rows.h.numpy()) / full._rows.var.numpy()
     askable = ~full._rows.is_closed[:60].numpy()
-    assert bound[tried].min() >= bound[askable & ~tried].max()
+    reach = np.where(askable, np.sqrt(full._rows.h.numpy()) / full._rows.var.numpy(), -np.inf)
+    influence = np.where(askable, full.influence, -np.inf)
+    assert set(np.flatnonzero(tried)) == set(np.argsort(-reach)[:5]) | set(np.argsort(-influence)[:5])
     u3 = restricted._rows.measures[1, :60].numpy()
     np.testing.assert_allclose(u3[tried], full._rows.measures[1, :60].numpy()[tried], rtol=1e-10)
     assert int(all_of_them.ask()[0]) == int(full.ask()[0])
+
+
+def test_the_most_influential_row_is_always_tried() -> None:
+    for seed in range(10):
+        pool = make_pool(80, 3, seed=seed)
+        s = started(pool, mode="lookahead", lookahead_candidates=1)
+        assert s.ask() == started(pool, mode="influence").ask()  # with P = 0 nothing else counts
 
 
 def test_accuracy_can_judge_the_surrogate() -> None:
@@ -564,6 +596,22 @@ def test_ties_go_to_the_lowest_row() -> None:
         assert int(s.ask()[0]) % 40 == 0
 
 
+@pytest.mark.parametrize(
+    ("mode", "dtype"), [("combined", "float64"), ("combined", "float32"), ("lookahead", "float32")]
+)
+def test_of_identical_rows_the_lowest_is_asked_for(mode: str, dtype: str) -> None:
+    """In a pool of several rows a lane, where doubles are neighbours."""
+    copies = 10 if mode == "combined" else 5
+    pool = make_pool(300 if mode == "combined" else 40, 4, seed=2)
+    pool = pool.take(np.repeat(np.arange(len(pool.labels)), copies).tolist())
+    s = started(pool, [0], basis_size=37, mode=mode, dtype=dtype)
+    for _ in range(120 if mode == "combined" else 40):
+        row = int(s.ask()[0])
+        first = row - row % copies
+        assert all(s._ledger.is_labelled(twin) for twin in range(first, row)), f"row {row} before a double of it"
+        s.tell([row], pool.labels[[row]])
+
+
 # -- a long life --------------------------------------------------------------------------------------------------
 
 
@@ -634,5 +682,5 @@ def test_the_last_row_can_be_asked_for_and_no_more() -> None:
     with pytest.raises(PoolExhausted, match="asked for 1 rows but only 0 are left"):
         s.ask()
     s.tell(range(3, 12), pool.labels[3:12])
-    assert (s.influence < 1e-9).all() or np.isfinite(s.influence).all()
+    assert (s.influence < 1e-12).all()
     np.testing.assert_allclose(s.mean, literal_of(s, pool.features, pool.probs).mean(), atol=1e-9)

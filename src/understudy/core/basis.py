@@ -12,6 +12,7 @@ from torch import Tensor
 from understudy.core.features import Features
 
 SEEDING_ROWS_PER_CENTRE = 20
+SEEDING_BLOCK = 512
 MAX_ITERATIONS = 100
 TOLERANCE = 1e-3
 
@@ -28,18 +29,29 @@ def draw_simplex(k: int, n_classes: int, rng: np.random.Generator) -> Float[np.n
     return rng.dirichlet(np.ones(n_classes), size=k)
 
 
-def feature_mean(features: Features, device: torch.device) -> Float[Tensor, "d"]:
-    total = torch.zeros(features.n_columns, dtype=torch.float64, device=device)
+def centre_and_spread(features: Features, device: torch.device) -> tuple[Float[Tensor, "d"], float]:
+    """The mean of the rows, and the root of their mean squared distance from it (1 if that is zero).
+
+    What is computed in float32 is computed on rows that are freed from both, so that neither a common offset nor
+    the unit costs digits.
+    """
+    origin = torch.zeros(features.n_columns, dtype=torch.float64, device=device)
     for _, block in features.blocks(torch.float64, device):
-        total += block.sum(0)
-    return total / len(features)
+        origin += block.sum(0)
+    origin /= len(features)
+    squares = 0.0
+    for _, block in features.blocks(torch.float64, device):
+        squares += float((block - origin).square_().sum())
+    spread = (squares / len(features)) ** 0.5
+    return origin, spread if spread > 0 else 1.0
 
 
 def kmeans(
     features: Features,
     k: int,
+    origin: Float[Tensor, "d"],
+    spread: float,
     rng: np.random.Generator,
-    device: torch.device,
     max_iterations: int = MAX_ITERATIONS,
     tolerance: float = TOLERANCE,
     seeding_rows: int | None = None,
@@ -51,30 +63,36 @@ def kmeans(
     takes at 2,048 columns) and knows no GPU. A cluster that loses all its rows restarts at the row that is
     farthest from its centre.
     """
-    n = len(features)
+    n, device = len(features), origin.device
     k = min(k, n)
-    origin = feature_mean(features, device)
     if k == n:
         return Clusters(features.take(np.arange(n), torch.float64, device), 0.0, 0)
-    shift = origin.float()
     sample = seeding_rows if seeding_rows is not None else SEEDING_ROWS_PER_CENTRE * k
     rows = np.sort(rng.choice(n, size=min(n, sample), replace=False))
-    sampled = features.take(rows, torch.float32, device).sub_(shift).cpu().numpy()
+    sampled = np.concatenate(
+        [_standard(features.take(some, torch.float64, device), origin, spread).cpu().numpy()
+         for some in np.array_split(rows, -(-len(rows) // SEEDING_BLOCK))]
+    )  # fmt: skip
     # Thousands of short products: with several threads each waits for a free core, for minutes on a busy machine.
     with threadpool_limits(1):
         seeds, _ = kmeans_plusplus(sampled, k, random_state=int(rng.integers(2**31)))
+    del sampled
     centres = torch.from_numpy(seeds).to(device)
     inertias: list[float] = []
     while len(inertias) < max_iterations:
-        centres, inertia = _lloyd(features, centres, shift)
+        centres, inertia = _lloyd(features, centres, origin, spread)
         inertias.append(inertia)
         if len(inertias) > 1 and inertias[-2] - inertia <= tolerance * inertia:
             break
-    return Clusters(centres.double() + origin, inertias[-1], len(inertias))
+    return Clusters(centres.double() * spread + origin, inertias[-1] * spread**2, len(inertias))
+
+
+def _standard(block: Float[Tensor, "b d"], origin: Float[Tensor, "d"], spread: float) -> Float[Tensor, "b d"]:
+    return (block - origin).div_(spread).float()
 
 
 def _lloyd(
-    features: Features, centres: Float[Tensor, "k d"], shift: Float[Tensor, "d"]
+    features: Features, centres: Float[Tensor, "k d"], origin: Float[Tensor, "d"], spread: float
 ) -> tuple[Float[Tensor, "k d"], float]:
     """One assignment of all rows and the means of the clusters; the inertia is that of the assignment."""
     k, device = len(centres), centres.device
@@ -82,8 +100,8 @@ def _lloyd(
     counts = torch.zeros(k, dtype=torch.int64, device=device)
     distances = torch.empty(len(features), device=device)
     offsets = (centres * centres).sum(1)
-    for first, raw in features.blocks(torch.float32, device):
-        block = raw - shift
+    for first, raw in features.blocks(torch.float64, device):
+        block = _standard(raw, origin, spread)
         scores = torch.addmm(offsets, block, centres.T, alpha=-2.0)  # (b, k)  |u|² - 2 x·u
         smallest, nearest = scores.min(1)
         distances[first : first + len(block)] = smallest.add_((block * block).sum(1)).clamp_min_(0.0)
@@ -93,7 +111,7 @@ def _lloyd(
     empty = (counts == 0).nonzero()[:, 0]
     if len(empty):
         farthest = distances.argsort(descending=True, stable=True)[: len(empty)].cpu().numpy()
-        moved[empty] = features.take(farthest, torch.float32, device) - shift
+        moved[empty] = _standard(features.take(farthest, torch.float64, device), origin, spread)
     return moved, float(distances.sum(dtype=torch.float64))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from understudy.core.features import BLOCK, as_tensor
+from understudy.core.features import BLOCK, as_array, as_tensor
 from understudy.errors import UnderstudyError
 
 SUM_TOLERANCE = 1e-3  # half-precision softmax outputs are off by about half of it
@@ -19,11 +19,15 @@ def one_of(name: str, value: str, allowed: Sequence[str]) -> str:
     return value
 
 
-def positive(name: str, value: float, zero: bool = False) -> float:
-    value = float(value)
-    if not np.isfinite(value) or value < 0 or (value == 0 and not zero):
-        raise UnderstudyError(f"{name} must be a {'non-negative' if zero else 'positive'} number, got {value}")
-    return value
+def positive(name: str, value: Any, zero: bool = False) -> float:
+    kind = "non-negative" if zero else "positive"
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise UnderstudyError(f"{name} must be a {kind} number, got {value!r}") from error
+    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
+        raise UnderstudyError(f"{name} must be a {kind} number, got {number}")
+    return number
 
 
 def whole(name: str, value: Any, least: int) -> int:
@@ -32,13 +36,29 @@ def whole(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def device(name: str | torch.device) -> torch.device:
+def flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise UnderstudyError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def seed(random_state: Any) -> int:
+    """One number that all randomness comes from."""
+    try:
+        return int(np.random.default_rng(random_state).integers(2**63))
+    except (TypeError, ValueError) as error:
+        raise UnderstudyError(
+            f"random_state must be a whole number of at least 0, a numpy Generator or None, got {random_state!r}"
+        ) from error
+
+
+def device(name: Any) -> torch.device:
     try:
         found = torch.device(name)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise UnderstudyError(f"no device is called {name!r}; use 'cpu' or 'cuda'") from error
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise UnderstudyError("device='cuda' but torch sees no GPU here; use device='cpu'")
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise UnderstudyError(f"device={name!r} but torch sees {torch.cuda.device_count()} GPUs here; use device='cpu'")
     if found.type not in ("cpu", "cuda"):
         raise UnderstudyError(f"device {name!r} lacks the double precision the engine needs; use 'cpu' or 'cuda'")
     return found
@@ -46,7 +66,9 @@ def device(name: str | torch.device) -> torch.device:
 
 def integers(name: str, values: Any) -> np.ndarray:
     """A flat int64 array; booleans and floats are refused, since they are mistakes more often than not."""
-    array = np.asarray(values.cpu() if isinstance(values, Tensor) else values)
+    if not isinstance(values, Tensor | np.ndarray | np.generic | int | Sequence):
+        raise UnderstudyError(f"{name} must be a list, an array or one number, got {type(values).__name__}")
+    array = as_array(name, values.cpu() if isinstance(values, Tensor) else values)
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind == "b":
@@ -55,7 +77,8 @@ def integers(name: str, values: Any) -> np.ndarray:
         raise UnderstudyError(f"{name} must be integers, got {array.dtype}; convert them with astype(int)")
     if array.ndim > 1:
         raise UnderstudyError(f"{name} must be one number or a flat list, got shape {array.shape}")
-    return array.reshape(-1).astype(np.int64)
+    # Beyond int64 there is no row and no class; what is too large stays too large.
+    return np.minimum(array.reshape(-1), np.iinfo(np.int64).max).astype(np.int64)
 
 
 def rows_of_pool(name: str, values: Any, n: int) -> np.ndarray:
@@ -86,7 +109,9 @@ def labels_for(rows: np.ndarray, values: Any, n_classes: int) -> np.ndarray:
 
 def probabilities(values: Any, n: int, n_classes: int, dtype: torch.dtype, to: torch.device) -> Tensor:
     """Predictions as an (n, c) tensor of our own; the caller's array is never written to."""
-    given = values.detach() if isinstance(values, Tensor) else np.asarray(values)
+    given = values.detach() if isinstance(values, Tensor) else as_array("probs", values)
+    if isinstance(given, Tensor) and given.layout is not torch.strided:
+        raise UnderstudyError(f"probs must be a dense tensor, got layout {given.layout}; call to_dense() on it")
     if given.ndim != 2 or tuple(given.shape) != (n, n_classes):
         raise UnderstudyError(
             f"probs must have one row for each of the {n} items and one column for each of the {n_classes} classes, "

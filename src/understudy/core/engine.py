@@ -6,6 +6,8 @@ together. Everything between a choice and the next is made of tensor operations 
 values, so that a GPU can run many picks in one go (`rehearse`).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,6 +65,8 @@ class Engine:
         numbers = torch.zeros((2, 2), dtype=torch.float64, device=rows.W.device)
         self.tally, self.drift = numbers[0], numbers[1, 0]  # predictions that were wrong, and right; relative error
         self.set_tally(0, 0)
+        self.set_classes(rows.means.probs.shape[1])
+        self.least = torch.zeros(2, dtype=torch.float64, device=rows.W.device)  # deviations below are rounding
 
     # -- from scratch -------------------------------------------------------------------------------------
 
@@ -72,7 +76,6 @@ class Engine:
         expected: Int[Tensor, "e"],
         answered: Int[Tensor, "a"],
         targets: Float[Tensor, "a c"],
-        M: Float[Tensor, "k k"] | None = None,
     ) -> None:
         """The posterior given these rows, and every row's state from it. `targets`: residuals of the answered rows."""
         rows = self.rows
@@ -86,10 +89,12 @@ class Engine:
         if len(expected):
             R_told = R
             R, _ = weights_given(precision + rows.precision(expected), taught)
-        self.posterior = Posterior(R, rows.gram() if M is None else M, B, R_told)
+        self.posterior = Posterior(R, rows.gram(), B, R_told)
         self.expected = set(expected.tolist())
         self.wear = 0.0
         self.refresh()
+        self.rows.survey(self.settings.mode, self.settings.exclude_self)
+        self.least = 16 * EPSILON * self.rows.measures.abs().amax(1)
 
     def refresh(self) -> None:
         """Every row's state from the posterior, nothing queued, nothing behind."""
@@ -116,6 +121,12 @@ class Engine:
 
     # -- labels come and go -------------------------------------------------------------------------------
 
+    def set_classes(self, n_classes: int) -> None:
+        """What a mode multiplies its measures by, if that is always the same: made here, as a recording cannot."""
+        fixed = {"influence": (n_classes, 0.0), "uncertainty": (0.0, 1.0), "variance": (1.0, 0.0)}
+        weights = fixed.get(self.settings.mode, (0.0, 0.0))
+        self.fixed_weights = torch.tensor(weights, dtype=torch.float64).to(self.rows.W.device)
+
     def set_tally(self, right: int, judged: int) -> None:
         self.tally.copy_(torch.tensor([judged - right + NOTHING_YET, right], dtype=torch.float64))
 
@@ -129,8 +140,7 @@ class Engine:
         if seen is None:
             seen = self.look(row)
             if not self.influence_steps:  # what rows carry along is up to date, so it can be compared
-                carried = self.rows.h[row] / self.rows.var[row]
-                self._watch(carried, seen.h[:, 0] / (seen.nu + seen.g)[:, 0])
+                self._watch(row, seen)
         right = (seen.mean if self.settings.by_surrogate else seen.probs).argmax(1) == label
         if judge:
             self.tally.index_add_(0, right.long(), torch.ones_like(self.tally[:1]))
@@ -163,6 +173,22 @@ class Engine:
         self.rows.is_open[row] = to_pool
         self._merge()
         return True
+
+    @contextmanager
+    def as_if_open(self, row: Int[Tensor, "1"]) -> Iterator[None]:
+        """For a while a pending row is what it was before it was asked for; then everything is as it was."""
+        rows, posterior, expected, wear = self.rows, self.posterior, set(self.expected), self.wear
+        kept = [posterior.R.clone(), posterior.M.clone(), rows.var.clone(), rows.h.clone()]
+        R_told = None if posterior.R_told is None else posterior.R_told.clone()
+        try:
+            if self.unexpect(row):
+                self.settle(exact_means=True)
+            yield
+        finally:
+            posterior.R, posterior.M, rows.var, rows.h = kept
+            posterior.R_told, self.expected, self.wear = R_told, expected, wear
+            self.influence_steps = []
+            rows.close(row)
 
     def unlearn(self, row: Int[Tensor, "1"], target: Float[Tensor, "c"], to: Destination) -> bool:
         """An answer that never was. `target`: what f^ was taught to be there. False: rebuild."""
@@ -200,10 +226,13 @@ class Engine:
         self.influence_steps.append(self.posterior.join_pool(self.look(row), sign))
         self.rows.is_open[row] = sign > 0
 
-    def _watch(self, carried: Float[Tensor, "q"], exact: Float[Tensor, "q"]) -> None:
-        """Note how far a utility that rows carry along has drifted from what it should be."""
-        off = ((carried - exact) / exact.clamp_min(NOTHING_YET)).abs_()
-        torch.maximum(self.drift, off.max(), out=self.drift)
+    def _watch(self, rows: Int[Tensor, "q"], seen: Closeup) -> None:
+        """Note how far the influence that some rows carry along has drifted from what it should be."""
+        carried = self.rows.h[rows] / self.rows.var[rows]
+        exact = (seen.h / (seen.nu + seen.g))[:, 0]
+        off = (carried - exact).abs_() / exact.clamp_min(NOTHING_YET)
+        # Labelled rows may be among the leaders of a pool that is nearly used up; their share of rounding is no drift.
+        torch.maximum(self.drift, torch.where(exact > self.least[0], off, 0.0).max(), out=self.drift)
 
     def _merge(self) -> None:
         if not self.expected:
@@ -213,7 +242,7 @@ class Engine:
         left = self.posterior.left_after(seen, told)
         if left < TAKE_OUT_LIMIT:
             return False
-        self.wear += EPSILON / left
+        self.wear += EPSILON / left**2  # once for the step's own digits, once for those of R that it multiplies
         return self.wear < WEAR_LIMIT
 
     # -- choosing -----------------------------------------------------------------------------------------
@@ -222,16 +251,14 @@ class Engine:
         """What the two measures of a survey are multiplied by."""
         mode = self.settings.mode
         if mode in ("influence", "uncertainty", "variance"):
-            n_classes = self.rows.means.probs.shape[1]
-            fixed = {"influence": (n_classes, 0.0), "uncertainty": (0.0, 1.0), "variance": (1.0, 0.0)}[mode]
-            return torch.tensor(fixed, dtype=torch.float64).to(self.tally.device)
-        inverse = moments.inverse_std(self.resolution)
+            return self.fixed_weights
+        inverse = moments.inverse_std(self.resolution, self.least)
         return inverse / 2 if mode == "uniform" else inverse * (self.tally / self.tally.sum())
 
-    def utility(self) -> tuple[Float[Tensor, "n"], Float[Tensor, "2 n"]]:
+    def utility(self, also: Int[Tensor, "1"] | None = None) -> tuple[Float[Tensor, "n"], Float[Tensor, "2 n"]]:
         """u of every row, and the two terms it is the sum of."""
         if self.settings.mode == "lookahead":
-            weights = self.lookahead()
+            weights = self.lookahead(also)
         else:
             weights = self.weights(self.rows.survey(self.settings.mode, self.settings.exclude_self))
         terms = self.rows.measures[:, : len(self.rows)] * weights[:, None]
@@ -246,15 +273,16 @@ class Engine:
         if self.settings.mode == "lookahead":
             weights = self.lookahead()
             u = (self.rows.measures * weights[:, None]).sum(0).nan_to_num(nan=-torch.inf)
-            rows, values = utilities.leaders(u.masked_fill_(self.rows.is_closed, -torch.inf), CANDIDATES)
-            return rows[utilities.choose(rows, values)], None
+            u.masked_fill_(self.rows.is_closed, -torch.inf)
+            rows, values = utilities.leaders(u, CANDIDATES, self.resolution)
+            # u³ is not computed again, so it is as fine as the rows are.
+            return rows[utilities.choose(rows, values, tie=self.resolution)], None
         weights = self.weights(self.rows.survey(self.settings.mode, self.settings.exclude_self))
-        rows, values, measures = self.rows.best(weights, CANDIDATES)
+        rows, values = self.rows.best(weights, CANDIDATES, self.resolution)
         seen = self.look(rows)
-        exact = self._measure(seen, rows)
-        if watch and self.settings.mode != "uncertainty":
-            self._watch(torch.where(values == -torch.inf, exact[0], measures[0]), exact[0])
-        u = (weights @ exact).masked_fill_(values == -torch.inf, -torch.inf)
+        if watch:
+            self._watch(rows, seen)
+        u = (weights @ self._measure(seen, rows)).masked_fill_(values == -torch.inf, -torch.inf)
         which = utilities.choose(rows, u)
         return rows[which], seen.one(which)
 
@@ -274,13 +302,13 @@ class Engine:
         q, q_log = links.weights(link, z)
         return torch.stack([first, links.entropy(q.sum(1), q_log.sum(1)) * seen.scale[:, 0]])
 
-    def lookahead(self) -> Float[Tensor, "2"]:
+    def lookahead(self, also: Int[Tensor, "1"] | None = None) -> Float[Tensor, "2"]:
         """Survey with u³ in place of u², and the weights; NaN for rows that the restriction leaves out.
 
         u³ of a row is the fall of the pool's summed calibrated entropy that its answer is expected to bring.
-        With `lookahead_candidates` only that many askable rows are tried, those with the largest √h/(ν+g):
-        by Cauchy-Schwarz u³ is at most a constant times that, whatever the answer. The deviation of u³ is
-        then taken over them.
+        With `lookahead_candidates` at most that many askable rows are tried (and `also`): half of them those with
+        the largest u¹, half those with the largest √h/(ν+g), since by Cauchy-Schwarz u³ is at most a
+        constant times that, whatever the answer. The deviation of u³ is then taken over them.
         """
         rows, limit = self.rows, self.settings.lookahead_candidates
         rows.means.catch_up()
@@ -289,8 +317,12 @@ class Engine:
         if limit is None:
             candidates = torch.arange(n, device=rows.W.device)
         else:
-            reach = (rows.h.clamp_min(0.0).sqrt() / rows.var).masked_fill(rows.is_closed[:n], -torch.inf)
-            candidates = reach.topk(min(limit, int((~rows.is_closed).sum()))).indices.sort().values
+            closed = rows.is_closed[:n]
+            reach = (rows.h.clamp_min(0.0).sqrt() / rows.var).masked_fill(closed, -torch.inf)
+            by_influence = rows.measures[0, :n].masked_fill(closed, -torch.inf)
+            left = int((~closed).sum())
+            picked = [by_influence.topk(min((limit + 1) // 2, left)).indices, reach.topk(min(limit // 2, left)).indices]
+            candidates = torch.unique(torch.cat(picked + ([also] if also is not None else [])))
         now = rows.means.uncertainty()[rows.is_open].sum()
         rows.measures[1] = torch.nan
         for some in torch.split(candidates, max(1, LOOKAHEAD_ENTRIES // n)):
@@ -299,10 +331,12 @@ class Engine:
             rows.measures[1, some] = now - after
         tried = candidates if limit is not None else candidates[rows.is_in_pool]
         of_lookahead = utilities.moments(rows.measures[:, tried])
-        inverse = torch.stack(
-            [of_influence.inverse_std(self.resolution)[0], of_lookahead.inverse_std(self.resolution)[1]]
+        both = Moments(
+            of_influence.count,
+            torch.stack([of_influence.mean[0], of_lookahead.mean[1]]),
+            torch.stack([of_influence.squares[0], of_lookahead.squares[1] * of_influence.count / of_lookahead.count]),
         )
-        return inverse * (self.tally / self.tally.sum())
+        return both.inverse_std(self.resolution, self.least) * (self.tally / self.tally.sum())
 
     # -- many picks whose answers are known ---------------------------------------------------------------
 

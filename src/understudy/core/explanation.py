@@ -1,5 +1,6 @@
 """Why a row is asked for, in a form that both people and programs can read."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,64 +15,78 @@ NOTEWORTHY = 0.1  # share of a row's variance whose loss counts as being taught
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why `row` is worth a label. `str()` gives one plain line."""
+    """Why `row` is worth a label. `str()` gives one plain line.
+
+    The shares say how much of the utility's size is due to each of its two terms, in [0, 1]; both are NaN where nothing
+    sets the row apart, and in mode "variance", which has neither. With look-ahead the second is u³'s.
+    """
 
     row: int
     utility: float
     influence: float
     uncertainty: float
-    influence_share: float  # of the utility's two terms, how much is due to influence; NaN where both are zero
+    influence_share: float
     uncertainty_share: float
     accuracy: float
     prediction: tuple[tuple[int, float], ...]  # the likeliest classes and the surrogate's mean for each
     teaches: tuple[tuple[int, float], ...]  # rows it would teach most, and the share of their variance it takes
     n_taught: int  # rows that would lose at least a tenth of their variance
     nearest: tuple[tuple[int, int | None, float], ...]  # nearest labelled rows: row, label if told, distance
+    reason: str
 
     def __str__(self) -> str:
         means = [mean for _, mean in self.prediction]
         guesses = " or ".join(f"class {label}" for label, _ in self.prediction[:2])
         if len(means) > 1 and means[0] - means[-1] < 1e-6:
             guesses = "any class"
-        if self.influence_share > 0.5:
-            reason = f"it says most about others: {self.n_taught} rows would lose a tenth of their variance or more"
-        elif self.uncertainty_share > 0.0:
-            reason = "it is hard"
-        else:
-            reason = "nothing sets it apart"
-        return f"row {self.row}: {reason} (now {guesses}; influence {self.influence_share:.0%})"
+        share = "" if math.isnan(self.influence_share) else f"; influence {self.influence_share:.0%}"
+        return f"row {self.row}: {self.reason} (now {guesses}{share})"
 
 
 def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows: int) -> Explanation:
     """Explain a row of a settled engine. One pass over the rows, and the features of the labelled ones."""
     rows = engine.rows
     index = torch.tensor([row], device=rows.W.device)
-    u, terms = engine.utility()
+    u, terms = engine.utility(also=index)
     seen = engine.look(index)
     d = seen.nu + seen.g
-    shares = rows.covariances(seen.Rw)[0].double().square() / (d[0] * rows.variance())
-    shares = torch.where(rows.is_open, shares, 0.0).index_fill(0, index, 0.0)
-    top = shares.topk(min(n_rows, len(rows)))
+    taken = rows.covariances(seen.Rw)[0].double().square() / (d[0] * rows.variance())
+    taken = torch.where(rows.is_open, taken, 0.0).index_fill(0, index, 0.0)
+    top = taken.topk(min(n_rows, len(rows)))
+    n_taught = int((taken >= NOTEWORTHY).sum())
     likely = seen.mean[0].topk(min(3, seen.mean.shape[1]))
-    u1 = seen.mean.shape[1] * float(rows.influence(engine.settings.exclude_self)[row])
-    by_influence, by_uncertainty = terms[:, row].tolist()
-    whole = by_influence + by_uncertainty
+    taught = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+    first, second = terms[:, row].abs().tolist()
+    if engine.settings.mode == "variance":
+        shares, reason = (math.nan, math.nan), "the surrogate knows least about it"
+    elif not first + second > 0:
+        shares, reason = (math.nan, math.nan), "nothing sets it apart"
+    else:
+        shares = first / (first + second), second / (first + second)
+        settles = "its answer should settle most" if engine.settings.mode == "lookahead" else "it is hard"
+        reason = _of_influence(n_taught) if shares[0] > shares[1] else settles
     right, judged = ledger.accuracy()
     return Explanation(
         row=row,
         utility=float(u[row]),
-        influence=u1,
+        influence=seen.mean.shape[1] * float(rows.influence(engine.settings.exclude_self)[row]),
         uncertainty=float(rows.means.uncertainty()[row]),
-        influence_share=by_influence / whole if whole else float("nan"),
-        uncertainty_share=by_uncertainty / whole if whole else float("nan"),
+        influence_share=shares[0],
+        uncertainty_share=shares[1],
         accuracy=right / judged if judged else 0.0,
         prediction=tuple(zip(likely.indices.tolist(), likely.values.tolist(), strict=True)),
-        teaches=tuple(
-            (i, share) for i, share in zip(top.indices.tolist(), top.values.tolist(), strict=True) if share > 0
-        ),
-        n_taught=int((shares >= NOTEWORTHY).sum()),
+        teaches=tuple((other, share) for other, share in taught if share > 0),
+        n_taught=n_taught,
         nearest=nearest_labelled(ledger, features, row, n_rows),
+        reason=reason,
     )
+
+
+def _of_influence(n_taught: int) -> str:
+    if n_taught == 0:
+        return "it says most about others, a little about each"
+    others = "one other would lose" if n_taught == 1 else f"{n_taught} others would lose"
+    return f"it says most about others: {others} a tenth of the variance or more"
 
 
 def nearest_labelled(

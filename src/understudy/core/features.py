@@ -39,11 +39,11 @@ class Features:
         return Features(*self.parts, part)
 
     def on(self, device: torch.device) -> "Features":
-        """The same features on an accelerator, moved there once; on the CPU they stay where they are."""
+        """The same features on an accelerator, moved there once as they are; on the CPU they stay where they are."""
         if device.type == "cpu":
             return self
         moved = Features.__new__(Features)
-        moved.parts = [as_tensor(part).to(device, torch.float32) for part in self.parts]
+        moved.parts = [as_tensor(part).to(device) for part in self.parts]
         moved.n_columns, moved._digest = self.n_columns, self._digest
         return moved
 
@@ -93,7 +93,7 @@ class Features:
 
 def _checked(part: Any) -> Any:
     if not isinstance(part, Tensor):
-        part = np.asanyarray(part)
+        part = as_array("features", part)
         if part.dtype.kind not in "fiub":
             raise UnderstudyError(
                 f"features must be numbers, got an array of type {part.dtype}; encode the items first"
@@ -105,6 +105,13 @@ def _checked(part: Any) -> Any:
             f"features must be a table with one row an item and at least one column, got shape {tuple(part.shape)}"
         )
     return part
+
+
+def as_array(name: str, values: Any) -> np.ndarray:
+    try:
+        return np.asanyarray(values)
+    except (TypeError, ValueError) as error:
+        raise UnderstudyError(f"{name} must be a plain array, and this cannot be made one: {error}") from error
 
 
 def as_tensor(block: Any) -> Tensor:

@@ -26,30 +26,36 @@ def gaussian(distances: Float[Tensor, "b k"], bandwidth: float) -> Float[Tensor,
 
 
 def mean_distance(
-    features: Features, rng: np.random.Generator, device: torch.device, pairs: int = SAMPLED_PAIRS
+    features: Features,
+    origin: Float[Tensor, "d"],
+    spread: float,
+    rng: np.random.Generator,
+    pairs: int = SAMPLED_PAIRS,
 ) -> float:
     """Mean Euclidean distance over distinct pairs of rows; over about `pairs` of them in large pools.
 
     The sample joins every row to its followers in a random order, so that all rows count equally often
-    and only the scatter within rows is left: about 2e-4 of the mean for a million pairs.
+    and only the scatter within rows is left: about 2e-4 of the mean for a million pairs. Distances are taken in
+    float32, of rows freed from their common `origin` and `spread`.
     """
-    n = len(features)
+    n, device = len(features), origin.device
     if n == 1:
         return 0.0
     if n * (n - 1) // 2 <= pairs:
-        return float(torch.pdist(features.take(np.arange(n), torch.float64, device)).mean())
+        rows = (features.take(np.arange(n), torch.float64, device) - origin).div_(spread)
+        return float(torch.pdist(rows).mean()) * spread
     order = rng.permutation(n)
     widest = math.ceil(pairs / n)
     total, count = 0.0, 0
-    size = max(1, 2**20 // features.n_columns)
+    size = max(1, 2**19 // features.n_columns)
     for start in range(0, n, size):
-        rows = order[np.arange(start, min(start + size, n) + widest) % n]
-        X = features.take(rows, torch.float32, device)
         here = min(size, n - start)
+        followers = order[np.arange(start, start + here + widest) % n]
+        X = (features.take(followers, torch.float64, device) - origin).div_(spread).float()
         for gap in range(1, widest + 1):
             total += float((X[gap : gap + here] - X[:here]).norm(dim=1).sum(dtype=torch.float64))
             count += here
-    return total / count
+    return total / count * spread
 
 
 @dataclass(frozen=True)

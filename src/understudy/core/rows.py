@@ -1,8 +1,9 @@
 """A block of pool rows: what each knows of itself, brought up to date by steps of a few small vectors.
 
-A block is told `2k + c` numbers per label and answers with the moments of its utilities and its best rows,
-so it may live anywhere: here on the CPU or a GPU, elsewhere in a shard. Whoever stands in for `Rows`
-provides its public methods; nothing else of it is used by the surrogate.
+A pick needs of a block just this: `apply` takes the `2k + c` numbers of a label, `survey` gives the moments
+of its utilities, `best` its best rows, `take` those rows in full, `close` takes one out. So a block may live anywhere,
+and several may share a pool (`tests/core/test_rows.py` plays that through). Training, taking back and reading out still
+reach for its tensors directly; that is for whoever moves a block to another machine to mend.
 """
 
 from collections.abc import Sequence
@@ -47,11 +48,21 @@ class Rows:
         self.is_open, askable, self.is_in_pool = flags.clone()
         self.is_closed = torch.ones(padded, dtype=torch.bool, device=flags.device)
         self.is_closed[:n] = ~askable
-        self.all_in_pool = bool(self.is_in_pool.all())
+        self._count_pool()
         self.measures = torch.zeros((2, padded), dtype=torch.float64, device=flags.device)
 
     def set_masks(self, is_open: Tensor, is_askable: Tensor, is_in_pool: Tensor) -> None:
         self._set_masks(torch.stack([is_open, is_askable, is_in_pool]).to(self.W.device))
+
+    def _count_pool(self) -> None:
+        self.n_in_pool = int(self.is_in_pool.sum())
+        self.counts = None if self.n_in_pool == len(self.is_in_pool) else self.is_in_pool.double()
+
+    def drop(self, row: int) -> None:
+        """A row is out of the pool."""
+        self.is_open[row] = self.is_in_pool[row] = False
+        self.is_closed[row] = True
+        self._count_pool()
 
     def close(self, row: Int[Tensor, "1"]) -> None:
         """A row is about to be labelled: neither to be understood nor to be asked for."""
@@ -176,20 +187,16 @@ class Rows:
         elif exclude_self:
             self.measures[0, :n] = self.influence(exclude_self=True)
         else:
-            torch.div(self.h, self.var, out=self.measures[0, :n])
+            torch.div(self.h.clamp_min(0.0), self.var, out=self.measures[0, :n])
         if mode not in ("influence", "variance"):
             self.measures[1, :n] = self.means.uncertainty()
-        measures = self.measures[:, :n]
-        return utilities.moments(measures if self.all_in_pool else measures[:, self.is_in_pool])
+        return utilities.moments(self.measures[:, :n], self.counts, self.n_in_pool)
 
-    def best(
-        self, weights: Float[Tensor, "2"], q: int
-    ) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"], Float[Tensor, "2 m"]]:
-        """About q rows, the best askable one among them, their utilities (-inf: not askable) and measures."""
+    def best(self, weights: Float[Tensor, "2"], q: int, nearness: float) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
+        """The q best askable rows and the lowest that is near the best, with their utilities (-inf: none left)."""
         u = torch.addcmul(self.measures[0] * weights[0], self.measures[1], weights[1])
-        rows, values = utilities.leaders(u.masked_fill_(self.is_closed, -torch.inf), q)
-        rows.clamp_max_(len(self) - 1)  # the filling, which is -inf
-        return rows, values, self.measures[:, rows]
+        rows, values = utilities.leaders(u.masked_fill_(self.is_closed, -torch.inf), q, nearness)
+        return rows.clamp_max_(len(self) - 1), values  # beyond the end is only filling, which is -inf
 
     def influence(self, exclude_self: bool) -> Float[Tensor, "n"]:
         """u¹ a class: how much variance a label of each row takes from the open ones, with or without itself."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from understudy.core.engine import Engine
+from understudy.core.features import Features
 from understudy.core.kernels import ProductKernel
 from understudy.core.ledger import Answer, Ledger
 from understudy.core.posterior import Posterior
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
     from understudy.core.surrogate import Surrogate
 
 FORMAT = 1
+KEYS = {
+    "format", "pool", "n_classes", "basis_size", "seed", "is_anchored", "has_own_basis", "U", "V", "origin",
+    "n_classes_drawn", "bandwidths", "answered_rows", "answered_labels", "answered_right", "answered_asked", "pending",
+    "is_trained", "is_skipped", "is_dropped", "option_width", "option_output_width", "option_noise", "option_mode",
+    "option_link", "option_old_targets", "option_exclude_self", "option_accuracy_of", "option_dtype",
+    "option_mean_tolerance", "option_lookahead_candidates",
+}  # fmt: skip
+ENGINE_KEYS = {"probs", "R", "M", "B", "var", "h", "drift", "wear", "expected", "least", "turn"}
 UNJUDGED = -1
 
 
@@ -68,6 +77,7 @@ def save(surrogate: "Surrogate") -> dict[str, np.ndarray]:
             "probs": rows.means.probs, "R": posterior.R, "M": posterior.M, "B": posterior.B,
             "var": rows.var, "h": rows.h, "drift": engine.drift, "wear": engine.wear,
             "expected": np.array(sorted(engine.expected), dtype=np.int64),
+            "least": engine.least, "turn": rows.means.turn,
         }  # fmt: skip
         if posterior.R_told is not None:
             saved["R_told"] = posterior.R_told
@@ -79,7 +89,6 @@ def save(surrogate: "Surrogate") -> dict[str, np.ndarray]:
 
 def options(saved: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments for the constructor, from a saved state; the basis is among them, so none is searched for."""
-    _require_known(saved)
     found: dict[str, Any] = {
         name.removeprefix("option_"): None if (value := np.asarray(saved[name]).item()) == "" else value
         for name in saved
@@ -91,14 +100,9 @@ def options(saved: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def load(surrogate: "Surrogate", saved: Mapping[str, Any]) -> None:
+def load(surrogate: "Surrogate", saved: Any) -> None:
     """Give a surrogate this state. Nothing of it changes before everything is known to fit."""
-    _require_known(saved)
-    if str(saved["pool"]) != surrogate._features.digest():
-        raise UnderstudyError(
-            f"this state is of another pool (saved {saved['pool']}, here {surrogate._features.digest()}); "
-            "construct the surrogate with the features the state was saved with"
-        )
+    require_pool(saved, surrogate._features)
     here = {f"option_{name}": "" if value is None else value for name, value in _options(surrogate).items()}
     for name, value in here.items():
         if np.asarray(saved[name]).item() != value:
@@ -139,6 +143,7 @@ def load(surrogate: "Surrogate", saved: Mapping[str, Any]) -> None:
         engine.posterior = Posterior(tensor("R"), tensor("M"), tensor("B"), R_told)
         rows.means.reset(rows.W, engine.posterior.B)
         engine.drift, engine.wear = tensor("drift"), float(saved["wear"])
+        engine.least, rows.means.turn = tensor("least"), int(saved["turn"])
         engine.expected = set(np.asarray(saved["expected"]).tolist())
         for row in ledger.pending:
             if row not in engine.expected:  # handed out, not yet counted as explained
@@ -150,10 +155,20 @@ def load(surrogate: "Surrogate", saved: Mapping[str, Any]) -> None:
     surrogate._count()
 
 
-def _require_known(saved: Mapping[str, Any]) -> None:
-    if "format" not in saved or "pool" not in saved:
+def require_pool(saved: Any, features: Features) -> None:
+    """The state must be one of ours, whole, and of this pool."""
+    if not isinstance(saved, Mapping) or "format" not in saved or "pool" not in saved:
         raise UnderstudyError("this is no state of a surrogate; pass what state_dict() returned")
-    if int(saved["format"]) != FORMAT:
+    if str(saved["format"]) != str(FORMAT):
         raise UnderstudyError(
-            f"this state has format {int(saved['format'])}, this version reads {FORMAT}; load it where it was saved"
+            f"this state has format {saved['format']}, this version reads {FORMAT}; load it where it was saved"
+        )
+    wanted = KEYS | (ENGINE_KEYS if "probs" in saved else set())
+    missing = sorted(wanted - set(saved))
+    if missing:
+        raise UnderstudyError(f"this state is not whole: {', '.join(missing)} missing; was it cut short?")
+    if str(saved["pool"]) != features.digest():
+        raise UnderstudyError(
+            f"this state is of another pool (saved {saved['pool']}, here {features.digest()}); pass the features "
+            "it was saved with: those given to anchor() last, if any were"
         )

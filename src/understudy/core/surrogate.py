@@ -1,6 +1,7 @@
 """The understudy: a sparse Gaussian process that stands in for the learner between two trainings."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -64,7 +65,7 @@ class Surrogate:
         self._settings = Settings(
             mode=mode,
             link=link,
-            exclude_self=bool(exclude_self),
+            exclude_self=checks.flag("exclude_self", exclude_self),
             by_surrogate=accuracy_of == "surrogate",
             mean_tolerance=checks.positive("mean_tolerance", mean_tolerance, zero=True),
             lookahead_candidates=(
@@ -72,7 +73,7 @@ class Surrogate:
             ),
         )
         self._torch_dtype: torch.dtype = getattr(torch, self.dtype)
-        self._seed = int(np.random.default_rng(random_state).integers(2**63))
+        self._seed = checks.seed(random_state)
         self._features = Features(features)
         self._features.require_finite()
         self._ledger = Ledger(len(self._features))
@@ -99,12 +100,14 @@ class Surrogate:
 
         `trained_on` are the rows it was trained on: there, and right after anchoring everywhere, the
         surrogate's mean is the learner's prediction. Answers that are not among them (they came in while it
-        trained) are applied again. Nothing in `trained_on` means a model that was trained elsewhere.
+        trained) are applied again. Nothing in `trained_on` means a model that was trained elsewhere. Rows
+        that were asked for stay pending, unless the learner was trained on them: their labels are known then.
         `features` replaces the kernel's inputs, the learner's own features, say; basis and widths follow.
         O(nk²).
         """
         probs = checks.probabilities(probs, len(self), self.n_classes, self._torch_dtype, self.device)
         trained = checks.rows_of_pool("trained_on", trained_on, len(self))
+        trained = trained[~self._ledger.is_dropped[trained]]
         if self.old_targets == "residual":
             unknown = [row for row in trained.tolist() if row not in self._ledger.answers]
             if unknown:
@@ -124,7 +127,6 @@ class Surrogate:
             self._has_own_basis = False
         self._ledger.is_trained[:] = False
         self._ledger.is_trained[trained] = True
-        self._ledger.is_trained &= ~self._ledger.is_dropped
         for row in trained.tolist():
             self._ledger.pending.pop(row, None)
         self._is_anchored = True
@@ -224,9 +226,7 @@ class Surrogate:
             if self._engine is not None and bool(self._rows.is_open[row]):
                 self._engine.join_pool(self._index(row), sign=-1)
             self._ledger.is_dropped[row] = True
-            self._rows.is_in_pool[row] = self._rows.is_open[row] = False
-            self._rows.is_closed[row] = True
-        self._rows.all_in_pool = not self._ledger.is_dropped.any()
+            self._rows.drop(row)
         return self
 
     # -- the pool changes ---------------------------------------------------------------------------------
@@ -243,6 +243,7 @@ class Surrogate:
             self._rows.set_probs(torch.cat([probs, torch.zeros_like(probs[:, :1])], 1))
             posterior.B = torch.cat([posterior.B, torch.zeros_like(posterior.B[:, :1])], 1)
             self._rows.means.reset(self._rows.W, posterior.B)
+            self._engine.set_classes(self.n_classes)
         return self
 
     def extend(self, features: Any, probs: Any = None) -> "Surrogate":
@@ -262,7 +263,7 @@ class Surrogate:
             probs = checks.probabilities(probs, len(new), self.n_classes, self._torch_dtype, self.device)
         elif self._engine is not None:
             probs = self._uniform(len(new))
-        of_features = self._of_features(self._kernel, new)
+        of_features = self._of_features(self._kernel, new.on(self.device))
         if self._engine is not None:
             self._engine.settle(exact_means=True)
         first = len(self)
@@ -317,7 +318,10 @@ class Surrogate:
         n_rows = checks.whole("n_rows", n_rows, 1)
         if self._ledger.is_dropped[row]:
             raise UnderstudyError(f"row {row} was dropped from the pool; there is nothing to explain")
-        return explain(self._read(), self._ledger, self._features, row, n_rows)
+        engine, index = self._read(), self._index(row)
+        # A row that waits for its answer is explained as it was when it was chosen.
+        with engine.as_if_open(index) if row in engine.expected else nullcontext():
+            return explain(engine, self._ledger, self._features, row, n_rows)
 
     # -- keeping it ---------------------------------------------------------------------------------------
 
@@ -333,6 +337,7 @@ class Surrogate:
     @classmethod
     def restore(cls, features: Any, saved: Mapping[str, Any], device: str | torch.device = "cpu") -> "Surrogate":
         """The surrogate that `state_dict` was taken from, without searching for basis points again."""
+        state.require_pool(saved, Features(features))
         return cls(features, device=device, **state.options(saved)).load_state_dict(saved)
 
     # -- inside -------------------------------------------------------------------------------------------
@@ -343,13 +348,13 @@ class Surrogate:
     def _make_kernel(self, features: Features, basis: tuple[Any, Any] | None) -> tuple[ProductKernel, Tensor]:
         """Basis, widths and the input kernel of every row. The long part of the set-up."""
         features = features.on(self.device)
-        origin = bases.feature_mean(features, self.device)
+        origin, spread = bases.centre_and_spread(features, self.device)
         if basis is not None:
             U, V = checks.basis(basis, features.n_columns, self.n_classes, self.device)
         else:
-            U = bases.kmeans(features, self.basis_size, self._stream(STREAM_CENTRES), self.device).centres
+            U = bases.kmeans(features, self.basis_size, origin, spread, self._stream(STREAM_CENTRES)).centres
             V = self._draw_outputs(len(U))
-        distance = mean_distance(features, self._stream(STREAM_WIDTH), self.device)
+        distance = mean_distance(features, origin, spread, self._stream(STREAM_WIDTH))
         # Features without any spread say nothing, and any width says so.
         input_bandwidth = (self.width * distance) ** 2 if distance > 0 else 1.0
         kernel = ProductKernel.over(U, V, origin, input_bandwidth, self._output_bandwidth())

@@ -33,36 +33,46 @@ class Moments:
             self.squares + other.squares + gap * gap * (self.count * other.count / count),
         )
 
-    def inverse_std(self, resolution: float) -> Float[Tensor, "2"]:
-        """1/std, or 0 where a utility is constant up to rounding and has nothing to say."""
+    def inverse_std(self, resolution: float, least: Float[Tensor, "2"]) -> Float[Tensor, "2"]:
+        """1/std, or 0 where a utility is constant up to rounding and has nothing to say.
+
+        Rounding is `resolution` of the mean, or `least`, what is left of what there was when nothing was known.
+        """
         std = (self.squares / self.count).sqrt_()
-        return torch.where(std > resolution * self.mean.abs(), std.reciprocal(), 0.0)
+        return torch.where(std > torch.maximum(resolution * self.mean.abs(), least), std.reciprocal(), 0.0)
 
 
-def moments(measures: Float[Tensor, "2 n"]) -> Moments:
-    mean = measures.mean(1, keepdim=True)
-    return Moments(measures.shape[1], mean[:, 0], (measures - mean).square_().sum(1))
+def moments(measures: Float[Tensor, "2 n"], counts: Float[Tensor, "n"] | None = None, count: int = 0) -> Moments:
+    """Moments over all rows, or over the `count` of them that `counts` has a one for."""
+    if counts is None:
+        mean = measures.mean(1, keepdim=True)
+        return Moments(measures.shape[1], mean[:, 0], (measures - mean).square_().sum(1))
+    mean = (measures * counts).sum(1, keepdim=True) / count
+    return Moments(count, mean[:, 0], (measures - mean).square_().mul_(counts).sum(1))
 
 
-def leaders(u: Float[Tensor, "n"], q: int) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
-    """About q rows with the best utilities and these, the lowest row within rounding of the best first.
+def leaders(u: Float[Tensor, "n"], q: int, nearness: float) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
+    """The lowest row within `nearness` of the best, and the q best rows; beside them their utilities.
 
-    `u` is filled up with -inf to a multiple of `LANES`. The best row of each lane (a run of neighbours) is
-    found, and the q best of those kept: one sweep, where a partial sort of all rows would take a GPU eight.
+    `u` is filled up with -inf to a multiple of `LANES`. The best row of each lane (a run of neighbours) is found;
+    the q best rows of all are among the q lanes with the best ones. Two short searches, where a partial
+    sort of all rows would take a GPU eight sweeps.
     """
-    top, place = u.view(LANES, -1).max(1)
-    rows = torch.add(place, torch.arange(LANES, device=u.device), alpha=len(u) // LANES)
-    best, lane = top.topk(q)
-    near = top >= torch.sub(best[0], best[0].abs(), alpha=1e-6)
-    first = torch.where(near, rows, len(u)).argmin(0, keepdim=True)
-    lane = torch.cat([first, lane])
-    return rows[lane], top[lane]
+    lanes = u.view(LANES, -1)
+    _, lane = lanes.amax(1).topk(q)
+    values, place = lanes[lane].flatten().topk(q)
+    length = lanes.shape[1]
+    rows = lane[place // length] * length + place % length
+    near = u >= torch.sub(values[0], values[0].abs(), alpha=nearness)
+    first = torch.where(near, torch.arange(len(u), device=u.device), len(u)).amin()[None]
+    rows = torch.cat([first, rows])
+    return rows, u[rows]
 
 
-def choose(rows: Int[Tensor, "q"], u: Float[Tensor, "q"]) -> Int[Tensor, "1"]:
+def choose(rows: Int[Tensor, "q"], u: Float[Tensor, "q"], tie: float = TIE) -> Int[Tensor, "1"]:
     """The place of the largest utility; of the lowest row among those that tie."""
     best = u.max()
-    tied = u >= torch.sub(best, best.abs(), alpha=TIE)
+    tied = u >= torch.sub(best, best.abs(), alpha=tie)
     return torch.where(tied, rows, torch.iinfo(torch.int64).max).argmin(0, keepdim=True)
 
 
