@@ -1,6 +1,6 @@
 """The mathematics of the surrogate: no input or output, no clock, no logging, no global state.
 
-A symbol that is not in this table does not appear in `core`. Sizes: n pool rows, k basis points,
+Capitals and single letters in `core` mean what this table says. Sizes: n pool rows, k basis points,
 d features, c classes, q candidates or steps. Derivations: docs/mathematics.md.
 
 paper      code        shape    meaning
@@ -29,5 +29,6 @@ P(f^t)     accuracy    ()       share of the answers that the learner had right 
 -          s, r        (n,)     W p (covariance of every row with l) and W m
 -          d           ()       ν_l + g_l, the variance of an answer for row l
 -          e           (c,)     innovation: one-hot label minus the surrogate's mean
--          Z           (c, n)   what the link turns into class weights; z is one entry, A = Σ_c q(z)
+-          Z, z        (c, n)   what the link turns into class weights q(z)
+-          A, D        (n,)     Σ_c q and Σ_c q ln q, which give the entropy: ln A - D/A
 """
