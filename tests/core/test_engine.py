@@ -107,6 +107,27 @@ def test_small_drift_changes_no_pick(n: int) -> None:
     assert s.ask() == [first]
 
 
+def test_influence_counts_however_small_it_is_and_rounding_does_not() -> None:
+    """All basis points labelled: what is left is 1e-8 of what there was, and squared. It is still the truth."""
+    pool = make_pool(200, 3, seed=7)
+    s = Surrogate(pool.features, 3, basis=(pool.features[:20], pool.probs[:20]), dtype="float64")
+    s.anchor(pool.probs, np.arange(20)).tell([30, 31, 32], [0, 1, 2])
+    literal = literal_of(s, pool.features, pool.probs)
+    assert s.influence[20:].max() < 1e-8
+    engine = s._engine
+    assert engine is not None
+    _, terms = engine.utility()
+    assert (terms[0].std() > 0).item()
+    s.rehearse(pool.labels, 100)
+    carried = s.influence
+    engine.refresh()
+    assert relative_error(carried, s.influence) < 1e-3
+    assert len(literal.open) == 177
+    s.rehearse(pool.labels, 77)  # the pool is used up
+    _, terms = engine.utility()
+    assert (terms[0] == 0).all()
+
+
 def test_wear_of_many_take_outs_leads_to_a_rebuild() -> None:
     pool = make_pool(60, 3, seed=5)
     s = Surrogate(pool.features, 3, basis_size=10, dtype="float64").anchor(pool.probs, [0])

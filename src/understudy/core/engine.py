@@ -67,6 +67,7 @@ class Engine:
         self.set_tally(0, 0)
         self.set_classes(rows.means.probs.shape[1])
         self.least = torch.zeros(2, dtype=torch.float64, device=rows.W.device)  # deviations below are rounding
+        self.total = 0.0
 
     # -- from scratch -------------------------------------------------------------------------------------
 
@@ -93,8 +94,9 @@ class Engine:
         self.expected = set(expected.tolist())
         self.wear = 0.0
         self.refresh()
-        self.rows.survey(self.settings.mode, self.settings.exclude_self)
-        self.least = 16 * EPSILON * self.rows.measures.abs().amax(1)
+        self.total = float(self.posterior.M.trace())
+        self.least[1] = 16 * EPSILON * rows.means.uncertainty().abs().max()
+        self._note_rounding()
 
     def refresh(self) -> None:
         """Every row's state from the posterior, nothing queued, nothing behind."""
@@ -105,6 +107,16 @@ class Engine:
 
     def settle(self, exact_means: bool = False) -> None:
         """Bring the rows up to date with the posterior."""
+        self._settle(exact_means)
+        self._note_rounding()
+
+    def _note_rounding(self) -> None:
+        """What of influence is rounding: M, summed up to `total` once, keeps an ε of it when rows have left."""
+        R = self.posterior.R
+        scale = R.square().sum() / len(R) / self.rows.var.min()
+        self.least[0] = 16 * EPSILON * self.total * scale
+
+    def _settle(self, exact_means: bool) -> None:
         steps = 2 * len(self.influence_steps) + len(self.mean_steps)
         if steps > self.rows.W.shape[1] or DRIFT_SAFETY * float(self.drift) > DRIFT_LIMIT:
             self.refresh()
@@ -231,7 +243,7 @@ class Engine:
         carried = self.rows.h[rows] / self.rows.var[rows]
         exact = (seen.h / (seen.nu + seen.g))[:, 0]
         off = (carried - exact).abs_() / exact.clamp_min(NOTHING_YET)
-        # Labelled rows may be among the leaders of a pool that is nearly used up; their share of rounding is no drift.
+        # In a pool that is nearly used up all influence is rounding, and no refresh makes it better.
         torch.maximum(self.drift, torch.where(exact > self.least[0], off, 0.0).max(), out=self.drift)
 
     def _merge(self) -> None:

@@ -30,7 +30,7 @@ KEYS = {
     "option_link", "option_old_targets", "option_exclude_self", "option_accuracy_of", "option_dtype",
     "option_mean_tolerance", "option_lookahead_candidates",
 }  # fmt: skip
-ENGINE_KEYS = {"probs", "R", "M", "B", "var", "h", "drift", "wear", "expected", "least", "turn"}
+ENGINE_KEYS = {"probs", "R", "M", "B", "var", "h", "drift", "wear", "expected", "least", "total", "turn"}
 UNJUDGED = -1
 
 
@@ -77,7 +77,7 @@ def save(surrogate: "Surrogate") -> dict[str, np.ndarray]:
             "probs": rows.means.probs, "R": posterior.R, "M": posterior.M, "B": posterior.B,
             "var": rows.var, "h": rows.h, "drift": engine.drift, "wear": engine.wear,
             "expected": np.array(sorted(engine.expected), dtype=np.int64),
-            "least": engine.least, "turn": rows.means.turn,
+            "least": engine.least, "total": engine.total, "turn": rows.means.turn,
         }  # fmt: skip
         if posterior.R_told is not None:
             saved["R_told"] = posterior.R_told
@@ -143,7 +143,7 @@ def load(surrogate: "Surrogate", saved: Any) -> None:
         engine.posterior = Posterior(tensor("R"), tensor("M"), tensor("B"), R_told)
         rows.means.reset(rows.W, engine.posterior.B)
         engine.drift, engine.wear = tensor("drift"), float(saved["wear"])
-        engine.least, rows.means.turn = tensor("least"), int(saved["turn"])
+        engine.least, engine.total, rows.means.turn = tensor("least"), float(saved["total"]), int(saved["turn"])
         engine.expected = set(np.asarray(saved["expected"]).tolist())
         for row in ledger.pending:
             if row not in engine.expected:  # handed out, not yet counted as explained
