@@ -148,7 +148,7 @@ def test_wear_of_many_take_outs_leads_to_a_rebuild() -> None:
 def test_gpu_picks_are_the_cpus(mode: str, n_classes: int) -> None:
     """Recorded and replayed, with rows dropped; the last picks are made one by one."""
     pool = make_pool(1500, n_classes, seed=6)
-    basis = (pool.features[:50], pool.probs[:50])
+    basis = (pool.features[:50] + 0.3, pool.probs[:50])
     here, there = (
         Surrogate(pool.features, n_classes, basis=basis, device=device, mode=mode, dtype="float64")  # type: ignore[arg-type]
         .anchor(pool.probs, np.arange(20))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from understudy.errors import UnderstudyError
 
-BLOCK = {"cpu": 1024, "cuda": 8192}  # rows
+BLOCK = {"cpu": 512, "cuda": 8192}  # rows
 BLOCK_BYTES = {"cpu": 2**22, "cuda": 2**29}
 
 

@@ -19,7 +19,7 @@ from understudy.core.means import Means
 from understudy.core.posterior import InfluenceStep, MeanStep
 from understudy.core.utilities import LANES, Mode, Moments
 
-BLOCK = {"cpu": 1024, "cuda": 8192}  # rows whitened or refreshed at a time
+BLOCK = {"cpu": 512, "cuda": 8192}  # rows whitened or refreshed at a time
 STEPS_AT_A_TIME = 16
 FLOOR = {torch.float32: 1e-6, torch.float64: 1e-8}  # least ν: below it, rounding of a row outweighs it
 
@@ -150,7 +150,7 @@ class Rows:
             return p @ self.W.T
         # On CPUs a product with an odd number of columns takes up to three passes, with an even one, one.
         padded = torch.cat([p, torch.zeros_like(p[:1])]) if len(p) % 2 else p
-        return (self.W @ padded.T).T[: len(p)].contiguous()
+        return (self.W @ padded.T).T[: len(p)]
 
     def _apply(self, influence: Sequence[InfluenceStep], mean: Sequence[MeanStep]) -> None:
         vectors: list[Tensor] = []
@@ -164,11 +164,12 @@ class Rows:
                 vectors.append(change.p)
         products = self.covariances(torch.stack(vectors))
         for i, step in enumerate(influence):
-            s, r = products[2 * i : 2 * i + 2].double()
+            # One sweep that casts and transposes; a plain cast would keep every second number out of the cache line.
+            s, r = products[2 * i : 2 * i + 2].to(torch.float64, memory_format=torch.contiguous_format, copy=True)
             self.var.addcmul_(s * step.inverse, s, value=-1.0)
             self.h.addcmul_(torch.addcmul(s * step.on_square, r, step.inverse, value=-2.0), s)
         for change in mean:
-            self.means.shift(products[place[id(change.p)]], change.change)
+            self.means.shift(products[place[id(change.p)]].contiguous(), change.change)
 
     # -- reading ------------------------------------------------------------------------------------------
 
