@@ -68,6 +68,7 @@ class Engine:
         self.set_classes(rows.means.probs.shape[1])
         self.least = torch.zeros(2, dtype=torch.float64, device=rows.W.device)  # deviations below are rounding
         self.total = 0.0
+        self.chosen: tuple[Tensor, Closeup, Posterior, int] | None = None
 
     # -- from scratch -------------------------------------------------------------------------------------
 
@@ -112,8 +113,7 @@ class Engine:
 
     def _note_rounding(self) -> None:
         """What of influence is rounding: M, summed up to `total` once, keeps an ε of it when rows have left."""
-        R = self.posterior.R
-        scale = R.square().sum() / len(R) / self.rows.var.min()
+        scale = self.posterior.R.diagonal().square().mean() / self.rows.var.min()
         self.least[0] = 16 * EPSILON * self.total * scale
 
     def _settle(self, exact_means: bool) -> None:
@@ -150,7 +150,7 @@ class Engine:
     ) -> Bool[Tensor, "1"]:
         """An answer. True where the prediction before it was right, which counts if `judge`."""
         if seen is None:
-            seen = self.look(row)
+            seen = self._seen_before(row) or self.look(row)
             if not self.influence_steps:  # what rows carry along is up to date, so it can be compared
                 self._watch(row, seen)
         right = (seen.mean if self.settings.by_surrogate else seen.probs).argmax(1) == label
@@ -197,6 +197,7 @@ class Engine:
                 self.settle(exact_means=True)
             yield
         finally:
+            self.chosen = None
             posterior.R, posterior.M, rows.var, rows.h = kept
             posterior.R_told, self.expected, self.wear = R_told, expected, wear
             self.influence_steps = []
@@ -227,6 +228,7 @@ class Engine:
         rows.means.reset(rows.W, posterior.B)
         if 2 * (len(rows) - first) > rows.W.shape[1]:
             posterior.M = rows.gram()
+            posterior.version += 1
             self.refresh()
             return
         rows.refresh(posterior.R, posterior.M, first)
@@ -296,7 +298,16 @@ class Engine:
             self._watch(rows, seen)
         u = (weights @ self._measure(seen, rows)).masked_fill_(values == -torch.inf, -torch.inf)
         which = utilities.choose(rows, u)
-        return rows[which], seen.one(which)
+        self.chosen = rows[which], seen.one(which), self.posterior, self.posterior.version
+        return self.chosen[:2]
+
+    def _seen_before(self, row: Int[Tensor, "1"]) -> Closeup | None:
+        """The look that was taken at a row when it was chosen, if nothing was learnt since."""
+        if self.chosen is None:
+            return None
+        chosen, seen, posterior, version = self.chosen
+        fresh = posterior is self.posterior and version == posterior.version
+        return seen if fresh and int(chosen) == int(row) else None
 
     def _measure(self, seen: Closeup, rows: Int[Tensor, "q"]) -> Float[Tensor, "2 q"]:
         """The measures of a survey for a few rows, from the posterior alone."""

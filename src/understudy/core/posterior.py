@@ -71,6 +71,7 @@ class Posterior:
         R_told: Tensor | None = None,
     ) -> None:
         self.R, self.M, self.B, self.R_told = R, M, B, R_told
+        self.version = 0  # counts the changes
 
     def look(self, w: Float[Tensor, "q k"], probs: Float[Tensor, "q c"], stats: Float[Tensor, "q 3"]) -> Closeup:
         """A close look at some rows, given their whitened form, predictions and (ν, λ, scale). O(qk²)."""
@@ -96,6 +97,7 @@ class Posterior:
         `on_pool`: the row also leaves (-1) or joins (1) those to be understood, or neither (0). Taking a
         row out is learning it with noise -ν: one formula serves both ways.
         """
+        self.version += 1
         p, nu, g, h = row.Rw[0], row.nu[0], row.g[0], row.h[0]
         inverse = torch.add(g, nu, alpha=sign).reciprocal_()  # 1/d
         left = nu * inverse
@@ -108,6 +110,7 @@ class Posterior:
 
     def shift(self, row: Closeup, target: Float[Tensor, "c"], sign: int) -> MeanStep:
         """An answer is heard (sign 1) or unheard (-1); the influence stays. `target`: what f^ is taught to be."""
+        self.version += 1
         R = self.R if self.R_told is None else self.R_told
         p = R @ row.w[0]
         inverse = torch.add(row.w[0] @ p, row.nu[0], alpha=sign).reciprocal_()
@@ -125,6 +128,7 @@ class Posterior:
 
     def join_pool(self, row: Closeup, sign: int) -> InfluenceStep:
         """An unlabelled row begins (sign 1) or ceases (-1) to count among those to be understood."""
+        self.version += 1
         self.M.addr_(row.w[0], row.w[0], alpha=sign)
         zero = torch.zeros_like(row.nu[0])
         return InfluenceStep(row.Rw[0], torch.zeros_like(row.Rw[0]), zero, zero + sign)

@@ -244,6 +244,7 @@ class Surrogate:
             posterior.B = torch.cat([posterior.B, torch.zeros_like(posterior.B[:, :1])], 1)
             self._rows.means.reset(self._rows.W, posterior.B)
             self._engine.set_classes(self.n_classes)
+            self._engine.chosen = None  # it was seen with one class less
         return self
 
     def extend(self, features: Any, probs: Any = None) -> "Surrogate":
