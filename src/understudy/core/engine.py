@@ -108,23 +108,20 @@ class Engine:
 
     def settle(self, exact_means: bool = False) -> None:
         """Bring the rows up to date with the posterior."""
-        self._settle(exact_means)
+        steps = 2 * len(self.influence_steps) + len(self.mean_steps)
+        if steps > self.rows.W.shape[1] or DRIFT_SAFETY * float(self.drift) > DRIFT_LIMIT:
+            self.refresh()
+        else:
+            self.apply_steps()
+            means = self.rows.means
+            if exact_means or means.behind_by() > means.tolerance:
+                means.catch_up()
         self._note_rounding()
 
     def _note_rounding(self) -> None:
         """What of influence is rounding: M, summed up to `total` once, keeps an ε of it when rows have left."""
         scale = self.posterior.R.diagonal().square().mean() / self.rows.var.min()
         self.least[0] = 16 * EPSILON * self.total * scale
-
-    def _settle(self, exact_means: bool) -> None:
-        steps = 2 * len(self.influence_steps) + len(self.mean_steps)
-        if steps > self.rows.W.shape[1] or DRIFT_SAFETY * float(self.drift) > DRIFT_LIMIT:
-            self.refresh()
-            return
-        self.apply_steps()
-        means = self.rows.means
-        if exact_means or means.behind_by() > means.tolerance:
-            means.catch_up()
 
     def apply_steps(self) -> None:
         if self.influence_steps or self.mean_steps:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.errors import UnderstudyError
+from understudy.errors import PoolExhausted, UnderstudyError
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,12 @@ class Ledger:
                 )
             if self.is_dropped[row]:
                 raise UnderstudyError(f"row {row} was dropped from the pool; its label cannot count")
+
+    def require_left(self, n: int) -> int:
+        left = int(self.askable_mask().sum())
+        if n > left:
+            raise PoolExhausted(f"asked for {n} rows but only {left} are left to ask; ask for fewer or add items")
+        return n
 
     def require_told(self, rows: Iterable[int]) -> None:
         for row in rows:

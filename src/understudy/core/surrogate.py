@@ -18,7 +18,7 @@ from understudy.core.ledger import Answer, Ledger
 from understudy.core.links import LINKS, Link
 from understudy.core.rows import Rows
 from understudy.core.utilities import MODES, Mode
-from understudy.errors import PoolExhausted, UnderstudyError
+from understudy.errors import UnderstudyError
 
 STREAM_CENTRES, STREAM_WIDTH, STREAM_SIMPLEX = range(3)
 
@@ -141,10 +141,7 @@ class Surrogate:
         Each pick takes those before it into account: their influence is spent, though not their labels,
         which nobody knows yet.
         """
-        n = checks.whole("n", n, 1)
-        left = int(self._ledger.askable_mask().sum())
-        if n > left:
-            raise PoolExhausted(f"asked for {n} rows but only {left} are left to ask; ask for fewer or add items")
+        n = self._ledger.require_left(checks.whole("n", n, 1))
         engine = self._ready()
         picks = []
         for _ in range(n):
@@ -175,10 +172,7 @@ class Surrogate:
         Gives the rows in the order they were chosen. On a GPU the host is not consulted between picks.
         """
         labels = checks.labels_for(np.arange(len(self)), labels, self.n_classes)
-        n = checks.whole("n", n, 1)
-        left = int(self._ledger.askable_mask().sum())
-        if n > left:
-            raise PoolExhausted(f"asked for {n} rows but only {left} are left to ask; ask for fewer or add items")
+        n = self._ledger.require_left(checks.whole("n", n, 1))
         engine = self._ready()
         self._expect_pending(engine)
         known = torch.from_numpy(labels).to(self.device)
