@@ -8,11 +8,18 @@ from understudy.errors import PoolExhausted, UnderstudyError
 if TYPE_CHECKING:
     from understudy.core.explanation import Explanation
     from understudy.core.surrogate import Surrogate
+    from understudy.data.pool import Pool
+    from understudy.data.sources import load
 
 __version__ = "0.1.0"
-__all__ = ["Explanation", "PoolExhausted", "Surrogate", "UnderstudyError", "__version__"]
+__all__ = ["Explanation", "Pool", "PoolExhausted", "Surrogate", "UnderstudyError", "__version__", "load"]
 
-_HOMES = {"Explanation": "understudy.core.explanation", "Surrogate": "understudy.core.surrogate"}
+_HOMES = {
+    "Explanation": "understudy.core.explanation",
+    "Pool": "understudy.data.pool",
+    "Surrogate": "understudy.core.surrogate",
+    "load": "understudy.data.sources",
+}
 
 
 def __getattr__(name: str) -> object:

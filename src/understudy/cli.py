@@ -1,5 +1,6 @@
 """The command line: each command parses, calls one function, and prints."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -64,3 +65,59 @@ def demo(
     console.print("written:", *map(str, curves.files), soft_wrap=True, highlight=False, markup=False)
     if len(curves.files) == 1:
         console.print("for the picture too: pip install understudy[plot]", highlight=False, markup=False)
+
+
+@app.command()
+def datasets(
+    get: Annotated[str | None, typer.Option("--get", metavar="NAME", help="Download this one first.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The list for scripts.")] = False,
+) -> None:
+    """List the data sets that have a name: which are here, where, and how to get the others."""
+    from understudy.data.datasets import listing, registry
+
+    if get is not None:
+        registry.fetch(get)
+    statuses = registry.status()
+    if as_json:
+        typer.echo(json.dumps(listing.as_json(statuses), indent=1))
+        return
+    console = Console()
+    console.print(listing.table(statuses))
+    for line in listing.advice(statuses):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def encoders() -> None:
+    """List what makes features of items: how each is written, and what it needs."""
+    from understudy.data.encoders.listing import SYNTAX, table
+
+    console = Console()
+    console.print(table())
+    console.print(SYNTAX, highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def embed(
+    source: Annotated[str, typer.Argument(metavar="PATH", help="A folder, a file, or the name of a data set.")],
+    encoder: Annotated[str, typer.Option(help="See `understudy encoders`.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the features; PATH.features if not given.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Items computed at once.")] = 64,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads that read and decode.")] = None,
+    on_error: Annotated[str, typer.Option(help="Leave items out that cannot be used (skip), or fail.")] = "skip",
+) -> None:
+    """Make features of items; what was made before is not made again, so an interrupted run goes on."""
+    from understudy.data.embedding import embed_dataset
+    from understudy.data.encoders import make_encoder
+    from understudy.data.faults import checked_on_error
+    from understudy.data.features import default_folder, summary
+    from understudy.data.sources import load
+
+    chosen = checked_on_error(on_error)
+    made = make_encoder(encoder, device=device)
+    dataset = load(source, on_error=on_error)
+    folder = out or default_folder(source)
+    for embedding in embed_dataset(dataset, made, out=folder, batch_size=batch_size, workers=workers, on_error=chosen):
+        if embedding is not None:
+            typer.echo(summary(embedding))

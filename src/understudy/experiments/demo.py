@@ -18,11 +18,10 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 from understudy.core.checks import whole
 from understudy.core.surrogate import Surrogate
+from understudy.data.datasets import load_named
 from understudy.errors import UnderstudyError
 from understudy.experiments.curves import Curves, draw
 
@@ -88,12 +87,9 @@ def learning_curve(task: Task, strategy: str, schedule: Sequence[int], seed: int
 
 def digits() -> Task:
     """1,297 images to label and 500 to test on, the same ones whatever the seed; pixels in [0, 1]."""
-    images, labels = load_digits(return_X_y=True)
-    images = (images / 16).astype(np.float32)
-    pool, test, pool_labels, test_labels = train_test_split(
-        images, labels, test_size=500, stratify=labels, random_state=0
-    )
-    return Task(pool, pool_labels, test, test_labels, n_classes=10)
+    data = load_named("digits")
+    (pool, pool_labels), (test, test_labels) = (part.arrays() for part in data.parts)
+    return Task(pool, pool_labels, test, test_labels, n_classes=len(data.pool.classes))
 
 
 def train(features: np.ndarray, labels: np.ndarray, n_classes: int, seed: int) -> Predict:

@@ -1,0 +1,47 @@
+"""Which column of a table holds what: named by the caller, or known by its name."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from understudy.errors import UnderstudyError
+
+# What a column is called that holds this. Compared without regard to case; the first that is there is taken.
+USUAL: Final = {
+    "path": ("path", "file", "filename", "file_name", "image_path", "image"),
+    "text": ("text", "sentence", "content", "document"),
+    "label": ("label", "class"),
+    "split": ("split",),
+    "id": ("id",),
+}
+
+
+def chosen(there: Sequence[str], named: Mapping[str, str], source: str) -> dict[str, str]:
+    """The columns to use, by what they hold: "path" or "text", and "label", "split", "id" where there are such."""
+    for role, column in named.items():
+        if role not in USUAL:
+            raise UnderstudyError(f"columns can be named for {', '.join(USUAL)}; got one for {role!r}")
+        if column not in there:
+            raise UnderstudyError(f"{source} has no column {column!r}; its columns are {listed(there)}")
+    if "path" in named and "text" in named:
+        raise UnderstudyError("items are images or texts; name a column for path or one for text, not for both")
+    found = {role: named.get(role) or usual(role, there) for role in USUAL}
+    if "text" in named:
+        found["path"] = None
+    elif found["path"]:
+        found["text"] = None
+    if not found["path"] and not found["text"]:
+        raise UnderstudyError(
+            f"{source} has no column of paths ({', '.join(USUAL['path'])}) or texts ({', '.join(USUAL['text'])}); "
+            f"its columns are {listed(there)}: name one, as in columns={{'text': 'body'}}"
+        )
+    return {role: column for role, column in found.items() if column}
+
+
+def usual(role: str, there: Sequence[str]) -> str | None:
+    """The column that by its name holds this."""
+    lower = {name.strip().lower(): name for name in reversed(there)}
+    return next((lower[name] for name in USUAL[role] if name in lower), None)
+
+
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"

@@ -1,0 +1,118 @@
+"""Data sets by name: where they are looked for, how they are had, and how they are loaded."""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from understudy.data import places
+from understudy.data.archives import unpack
+from understudy.data.datasets.caltech256 import CALTECH256
+from understudy.data.datasets.cifar import CIFAR10, CIFAR100
+from understudy.data.datasets.digits import DIGITS
+from understudy.data.datasets.idx import FASHION_MNIST
+from understudy.data.datasets.source import Source
+from understudy.data.datasets.tiny_imagenet import TINY_IMAGENET
+from understudy.data.downloads import download
+from understudy.data.faults import Fault, checked_on_error, settle
+from understudy.data.pool import Dataset, Pool
+from understudy.errors import UnderstudyError
+
+DATA: Final = "UNDERSTUDY_DATA"  # a folder of data sets that people keep themselves
+DATASETS: Final[dict[str, Source]] = {
+    source.name: source for source in (DIGITS, FASHION_MNIST, CIFAR10, CIFAR100, TINY_IMAGENET, CALTECH256)
+}
+NAMES: Final = tuple(DATASETS)
+
+
+@dataclass(frozen=True)
+class Status:
+    """A data set, where it is, and where it was looked for; `found` is None if it is in none of these."""
+
+    source: Source
+    found: Path | None
+    looked_in: tuple[Path, ...]
+
+
+def load_named(name: str, *, folder: str | Path | None = None, on_error: str = "skip") -> Dataset:
+    """The data set with its official split. Looks into `folder` only, if one is given."""
+    source, chosen = named(name), checked_on_error(on_error)
+    found = find(name, folder=folder)
+    if found is None:
+        raise UnderstudyError(missing(source, folder))
+    if source.unpacked and found.is_file():
+        # What people keep themselves may lie where they cannot write.
+        place = home_of(name) if folder is None else found.parent
+        found = unpack(found, place / source.unpacked, source.unpacked, source.limits)
+    dataset = source.load(found)
+    settle((*dataset.pool.faults, *(() if dataset.test is None else dataset.test.faults)), chosen)
+    return replace(
+        dataset,
+        pool=counted(dataset.pool, source.n_pool, name),
+        test=None if dataset.test is None else counted(dataset.test, source.n_test, f"{name}, test"),
+    )
+
+
+def find(name: str, *, folder: str | Path | None = None) -> Path | None:
+    """What `load_named` would read: a folder or an archive; None if there is neither."""
+    source = named(name)
+    return next((found for place in looked_in(source, folder) if (found := source.find(place))), None)
+
+
+def status() -> tuple[Status, ...]:
+    """All data sets, and where each of them is."""
+    return tuple(Status(source, find(source.name), looked_in(source)) for source in DATASETS.values())
+
+
+def fetch(name: str, *, folder: str | Path | None = None, progress: bool = True) -> Path:
+    """Download the official files, unless the set is there; returns what `load_named` will read.
+
+    They go to a folder of the set's name in `folder`, or in the usual place for downloads. What lies there already
+    is checked against its sum, so a damaged file is replaced and a download that was stopped goes on.
+    """
+    source = named(name)
+    place = home_of(name) if folder is None else Path(folder) / name
+    found = find(name, folder=folder)
+    if found and not any((place / file.name).exists() for file in source.files):
+        return found
+    for file in source.files:
+        download(file.url, place / file.name, checksum=file.checksum, progress=progress)
+    if source.unpacked:
+        unpack(place / source.files[0].name, place / source.unpacked, source.unpacked, source.limits)
+        (place / source.files[0].name).unlink()
+    fetched = source.find(place)
+    if fetched is None:
+        raise UnderstudyError(f"{place} does not hold {source.accepts} after the download; remove it and try again")
+    return fetched
+
+
+def looked_in(source: Source, folder: str | Path | None = None) -> tuple[Path, ...]:
+    """The folders where a set may be, the first of them first."""
+    if folder is not None:
+        return Path(folder) / source.name, Path(folder)
+    own = (Path(os.environ[DATA]).expanduser(),) if os.environ.get(DATA) else ()
+    return (*(place for given in own for place in (given / source.name, given)), home_of(source.name), *source.also_in)
+
+
+def home_of(name: str) -> Path:
+    return places.datasets() / name
+
+
+def named(name: str) -> Source:
+    if name not in DATASETS:
+        raise UnderstudyError(f"no data set is called {name!r}; there are {', '.join(DATASETS)}")
+    return DATASETS[name]
+
+
+def missing(source: Source, folder: str | Path | None = None) -> str:
+    files = " and ".join(file.name for file in source.files)
+    place = home_of(source.name) if folder is None else Path(folder)
+    return f"{source.name} is not here: put {files} into {place}, or run: understudy datasets --get {source.name}"
+
+
+def counted(pool: Pool, expected: int, name: str) -> Pool:
+    """The pool, with a note if it is not of the official size."""
+    if len(pool) == expected or pool.faults:
+        return pool
+    note = Fault(name, f"{len(pool):,} items where the official set has {expected:,}", "used all the same", used=True)
+    return replace(pool, faults=(note,))

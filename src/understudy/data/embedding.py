@@ -1,0 +1,299 @@
+"""Features of a pool: read, hashed and decoded in threads, computed in batches, kept by content.
+
+Batches are successive items that are not in the store yet. A batch enters the store whole, so a run that was killed
+goes on with the same batches and ends with the same bits.
+"""
+
+import errno
+import os
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, TypeVar
+
+import numpy as np
+import torch
+from PIL import Image
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from understudy.data import places
+from understudy.data.encoders.protocol import Encoder, Prepared
+from understudy.data.faults import Fault, ItemFault, OnError, checked_on_error, count, listing, settle
+from understudy.data.features import Embedding, Origin, digest_of, open_features, write_features
+from understudy.data.items import Items, Stamp
+from understudy.data.pool import Dataset, Pool
+from understudy.data.store import Note, Store, opened
+from understudy.errors import UnderstudyError
+
+__all__ = ["Embedding", "Interrupted", "embed", "embed_dataset", "open_features"]
+
+DISK_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+BLOCK: Final = 1024  # rows written at a time
+
+T = TypeVar("T")
+
+
+class Interrupted(UnderstudyError):
+    """Somebody pressed Ctrl-C. What was computed is kept."""
+
+
+def embed_dataset(
+    dataset: Dataset,
+    encoder: Encoder,
+    *,
+    out: Path,
+    batch_size: int = 64,
+    workers: int | None = None,
+    on_error: OnError = "skip",
+    progress: bool = True,
+    cache: Path | None = None,
+) -> tuple[Embedding, Embedding | None]:
+    """Features of the pool in `out`, and of the test set, where there is one, in `out/test`."""
+
+    def made(pool: Pool, folder: Path) -> Embedding:
+        return embed(
+            pool,
+            encoder,
+            out=folder,
+            batch_size=batch_size,
+            workers=workers,
+            on_error=on_error,
+            progress=progress,
+            cache=cache,
+            source=dataset.name,
+        )
+
+    return made(dataset.pool, out), None if dataset.test is None else made(dataset.test, out / "test")
+
+
+def embed(
+    pool: Pool,
+    encoder: Encoder,
+    *,
+    out: Path,
+    batch_size: int = 64,
+    workers: int | None = None,
+    on_error: OnError = "skip",
+    progress: bool = True,
+    cache: Path | None = None,
+    source: str = "",
+) -> Embedding:
+    """A features folder `out` of a pool's items. Content that this encoder met before is not computed again.
+
+    With on_error="skip" items that cannot be used are left out and listed; with "fail" they are an error, raised when
+    all items have been looked at, and `out` stays as it was. `cache` is where features are kept by content.
+    """
+    start = time.perf_counter()
+    items = checked(pool, encoder, batch_size)
+    on_error = checked_on_error(on_error)
+    folder = (cache or places.features()) / encoder.identity
+    with disk_full_in_one_line(), opened(folder, dim=encoder.dim, encoder=encoder.name) as store:
+        run = Run(pool, items, encoder, store, batch_size)
+        with bar(len(pool), encoder.name, progress) as advance:
+            run.go(workers or min(8, os.cpu_count() or 1), advance)
+        faults = settle([*pool.faults, *run.faults()], on_error)
+        rows = run.usable()
+        if not rows:
+            unused = [fault for fault in faults if not fault.used]
+            raise UnderstudyError(f"none of {count(pool.ids, 'item')} can be used: {listing(unused)}")
+        write_features(
+            out,
+            pool if len(rows) == len(pool) else pool.take(rows),
+            run.vectors(rows),
+            dim=encoder.dim,
+            digests=[run.looks[row].digest for row in rows],
+            stamps=[run.looks[row].stamp for row in rows],
+            faults=faults,
+            origin=Origin(encoder.name, encoder.identity, source),
+        )
+    seconds = time.perf_counter() - start
+    return Embedding(out, len(rows), encoder.dim, run.computed, len(rows) - run.first_seen(rows), faults, seconds)
+
+
+@dataclass(frozen=True, slots=True)  # there are as many as items
+class Look:
+    """What reading an item found: who it is and what is to be said of it."""
+
+    digest: bytes = b""
+    stamp: Stamp | None = None
+    faults: tuple[Fault, ...] = ()
+    is_usable: bool = True
+
+
+@dataclass
+class Run:
+    """One walk over a pool, in order."""
+
+    pool: Pool
+    items: Items
+    encoder: Encoder
+    store: Store
+    batch_size: int
+    looks: list[Look] = field(default_factory=list)
+    batch: dict[bytes, Prepared] = field(default_factory=dict)
+    notes: dict[bytes, list[Note]] = field(default_factory=dict)
+    computed: int = 0
+    fresh: set[bytes] = field(default_factory=set)
+    unfinite: set[bytes] = field(default_factory=set)
+
+    def go(self, workers: int, advance: Callable[[], None]) -> None:
+        # As many items wait as one batch needs, and a few more for the threads to work on.
+        ahead = self.batch_size + 2 * workers
+        try:
+            # Pillow warns of images that might be attacks; from threads, this is the only way to hear it.
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
+                for look, prepared in in_order(self.look, len(self.pool), workers, ahead):
+                    self.take(look, prepared)
+                    advance()
+                self.compute()
+        except KeyboardInterrupt:
+            done = len(self.looks) - len(self.batch)
+            raise Interrupted(
+                f"interrupted after {done:,} of {len(self.pool):,} items; run the same command to go on"
+            ) from None
+
+    def look(self, row: int) -> tuple[Look, Prepared | None]:
+        """Read an item, and prepare it unless its features are known. Runs in a thread."""
+        name = self.pool.ids[row]
+        try:
+            stamp = self.items.stamp(row)  # before reading: a change in between is then seen later
+            content = self.items.read(row)
+            digest = digest_of(content)
+            known = self.store.get(digest)
+            if known is not None:
+                if not np.isfinite(known).all():
+                    self.unfinite.add(digest)
+                noted = self.store.notes.get(digest, [])
+                return Look(digest, stamp, tuple(Fault(name, *note, used=True) for note in noted)), None
+            item, notes = self.items.decode(row, content)
+            prepared = self.prepared(name, item)
+        except ItemFault as error:
+            return Look(faults=(replace(error.fault, item=name),), is_usable=False), None
+        return Look(digest, stamp, tuple(replace(note, item=name) for note in notes)), prepared
+
+    def prepared(self, name: str, item: Image.Image | str) -> Prepared:
+        try:
+            return self.encoder.prepare(item)
+        except Exception as error:  # one odd item must not end a run of a million
+            problem = f"{self.encoder.name} cannot prepare it ({type(error).__name__}: {error})"
+            raise ItemFault(Fault(name, problem, "remove it, or mend the encoder")) from error
+
+    def take(self, look: Look, prepared: Prepared | None) -> None:
+        self.looks.append(look)
+        if prepared is None or look.digest in self.batch or look.digest in self.fresh:
+            return  # known, unusable, or the same content as an item before
+        self.batch[look.digest] = prepared
+        if look.faults:
+            self.notes[look.digest] = [(fault.problem, fault.remedy) for fault in look.faults]
+        if len(self.batch) == self.batch_size:
+            self.compute()
+
+    def compute(self) -> None:
+        """Features of the batch that waits, into the store."""
+        if not self.batch:
+            return
+        try:
+            vectors = np.ascontiguousarray(self.encoder.encode(list(self.batch.values())), dtype=np.float32)
+        except torch.OutOfMemoryError as error:
+            raise UnderstudyError(f"no memory for {len(self.batch)} items at once; lower the batch size") from error
+        if vectors.shape != (len(self.batch), self.encoder.dim):
+            raise UnderstudyError(
+                f"{self.encoder.name} made features of shape {vectors.shape} of {len(self.batch)} items with "
+                f"{self.encoder.dim} columns; mend its encode"
+            )
+        digests = list(self.batch)
+        self.store.append(digests, vectors, self.notes)
+        self.unfinite.update(digests[i] for i in np.flatnonzero(~np.isfinite(vectors).all(1)))
+        self.fresh.update(digests)
+        self.computed += len(digests)
+        self.batch, self.notes = {}, {}
+
+    def usable(self) -> list[int]:
+        return [i for i, look in enumerate(self.looks) if look.is_usable and look.digest not in self.unfinite]
+
+    def first_seen(self, rows: Sequence[int]) -> int:
+        """How many of these rows were computed in this run or have the content of one that was."""
+        return sum(self.looks[row].digest in self.fresh for row in rows)
+
+    def faults(self) -> list[Fault]:
+        found: list[Fault] = []
+        for name, look in zip(self.pool.ids, self.looks, strict=True):
+            found += look.faults
+            if look.is_usable and look.digest in self.unfinite:
+                found.append(Fault(name, "its features are not finite", "remove it, or use another encoder"))
+        return found
+
+    def vectors(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
+        """The features of these rows, in blocks."""
+        for start in range(0, len(rows), BLOCK):
+            block = [self.store.get(self.looks[row].digest) for row in rows[start : start + BLOCK]]
+            whole = [vector for vector in block if vector is not None]
+            if len(whole) < len(block):
+                raise UnderstudyError(f"{self.store.folder} was changed while it was read; run embed again")
+            yield np.stack(whole)
+
+
+def in_order(work: Callable[[int], T], n: int, workers: int, ahead: int) -> Iterator[T]:
+    """work(0), work(1), ... done in threads, at most `ahead` of them before they are asked for."""
+    waiting: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(workers) as threads:
+        try:
+            for row in range(n):
+                waiting.append(threads.submit(work, row))
+                if len(waiting) >= ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            threads.shutdown(cancel_futures=True)
+
+
+def checked(pool: Pool, encoder: Encoder, batch_size: int) -> Items:
+    if pool.items is None:
+        raise UnderstudyError("this pool has features but no raw items, so there is nothing to embed; use it as it is")
+    if not len(pool):
+        raise UnderstudyError("this pool has no items; add some, or look at its faults")
+    if pool.items.kind != encoder.kind:
+        remedy = "use text:NAME" if pool.items.kind == "text" else "use an encoder of images, such as resnet18"
+        raise UnderstudyError(f"{encoder.name} takes {encoder.kind}s, this pool has {pool.items.kind}s; {remedy}")
+    if batch_size < 1:
+        raise UnderstudyError(f"batch_size must be at least 1; got {batch_size}")
+    return pool.items
+
+
+@contextmanager
+def disk_full_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        raise UnderstudyError(
+            "the disk is full; what was computed is kept: make room, then run the same command to go on"
+        ) from error
+
+
+class Speed(ProgressColumn):
+    """Items a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
+
+
+@contextmanager
+def bar(total: int, name: str, wanted: bool) -> Iterator[Callable[[], None]]:
+    """A progress bar on standard error, where somebody sees it; what is yielded counts one item."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Speed(), TimeRemainingColumn())
+    shown = wanted and console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=not shown) as progress:
+        task = progress.add_task(name, total=total)
+        yield lambda: progress.advance(task)

@@ -1,0 +1,66 @@
+"""Encoders by name."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from understudy.data.encoders.extras import is_installed
+from understudy.data.encoders.hook import own_encoder
+from understudy.data.encoders.huggingface import huggingface_encoder
+from understudy.data.encoders.onnx_files import onnx_encoder
+from understudy.data.encoders.pixels import pixel_encoder
+from understudy.data.encoders.protocol import Encoder
+from understudy.data.encoders.sentences import sentence_encoder
+from understudy.data.encoders.spec import Precision, Spec, parsed
+from understudy.data.encoders.timm_models import paper_encoder, timm_encoder
+from understudy.errors import UnderstudyError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kind of encoder: how it is written, what it is, and which extra brings the library it needs."""
+
+    syntax: str
+    what: str
+    columns: str
+    make: Callable[[Spec], Encoder]
+    library: str | None = None
+    extra: str | None = None
+
+    @property
+    def is_installed(self) -> bool:
+        return self.library is None or is_installed(self.library)
+
+    @property
+    def needs_model(self) -> bool:
+        return ":" in self.syntax
+
+
+ENCODERS: Final[Mapping[str, Entry]] = {
+    "resnet18": Entry("resnet18", "the paper's, ImageNet", "512", paper_encoder, "timm", "vision"),
+    "resnet101": Entry("resnet101", "the paper's, ImageNet", "2048", paper_encoder, "timm", "vision"),
+    "vgg16": Entry("vgg16", "the paper's, ImageNet", "512", paper_encoder, "timm", "vision"),
+    "timm": Entry("timm:NAME", "any timm model", "the model's", timm_encoder, "timm", "vision"),
+    "hf": Entry(
+        "hf:NAME", "any transformers vision model", "the model's", huggingface_encoder, "transformers", "vision"
+    ),
+    "text": Entry("text:NAME", "texts", "the model's", sentence_encoder, "sentence_transformers", "text"),
+    "onnx": Entry("onnx:FILE", "an ONNX graph of images", "the graph's", onnx_encoder, "onnxruntime", "onnx"),
+    "pixels": Entry("pixels", "the pixels themselves", "3072", pixel_encoder),
+    "python": Entry("python:FILE:NAME", "your own code, which is run", "yours", own_encoder),
+}
+
+
+def make_encoder(name: str, *, device: str = "cpu", precision: Precision | None = None) -> Encoder:
+    """The encoder `KIND[:MODEL][?OPTIONS][@WEIGHTS]`, on "cpu", "cuda", or "auto" for whichever there is.
+
+    `precision` is float32 on the CPU and bfloat16 on a GPU unless said otherwise; it is part of the identity.
+    """
+    spec = parsed(name, device, precision)
+    if spec.kind not in ENCODERS:
+        known = ", ".join(entry.syntax for entry in ENCODERS.values())
+        raise UnderstudyError(f"there is no encoder {name!r}; write one of {known}")
+    entry = ENCODERS[spec.kind]
+    if entry.needs_model != bool(spec.model):
+        raise UnderstudyError(f"{name!r} is no encoder; write {entry.syntax}")
+    return entry.make(spec)

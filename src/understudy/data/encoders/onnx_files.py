@@ -1,0 +1,98 @@
+"""An ONNX file as an encoder of images."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from PIL import Image
+
+from understudy.data.encoders.extras import library, one_line
+from understudy.data.encoders.preprocessing import Preprocessing
+from understudy.data.encoders.protocol import Prepared, identity_of
+from understudy.data.encoders.spec import Spec
+from understudy.data.items import Kind
+from understudy.errors import UnderstudyError
+
+TYPES: Final = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
+
+
+class OnnxEncoder:
+    """The graph's output (b, d), or the mean over a map (b, d, h, w); the precision is the graph's own."""
+
+    kind: Kind = "image"
+
+    def __init__(self, name: str, identity: str, session: Any, preprocessing: Preprocessing, output: str):
+        self.name, self.identity = name, identity
+        self.session, self.preprocessing, self.output = session, preprocessing, output
+        entry = session.get_inputs()[0]
+        self.input, self.dtype = entry.name, TYPES[entry.type]
+        self.channels_last = entry.shape[1] != 3
+        self.batch = entry.shape[0] if isinstance(entry.shape[0], int) else None
+        self.dim = self.encode([np.zeros((*preprocessing.shape, 3), np.uint8)]).shape[1]
+
+    def prepare(self, item: Image.Image | str) -> Prepared:
+        assert isinstance(item, Image.Image)
+        return self.preprocessing.resized(item)
+
+    def encode(self, batch: Sequence[Prepared]) -> np.ndarray:
+        pixels = torch.from_numpy(np.stack([np.asarray(image) for image in batch]))
+        images = self.preprocessing.normalised(pixels).numpy().astype(self.dtype)
+        images = np.ascontiguousarray(images.transpose(0, 2, 3, 1) if self.channels_last else images)
+        step = self.batch or len(images)
+        return np.concatenate([self.run(images[start : start + step], step) for start in range(0, len(images), step)])
+
+    def run(self, images: np.ndarray, step: int) -> np.ndarray:
+        """Features of some images; a graph made for a fixed number of them is given that number."""
+        filled = np.concatenate([images, np.zeros((step - len(images), *images.shape[1:]), images.dtype)])
+        features = np.asarray(self.session.run([self.output], {self.input: filled})[0])[: len(images)]
+        if features.ndim == 4:
+            features = features.mean((1, 2) if self.channels_last else (2, 3))
+        if features.ndim != 2:
+            raise UnderstudyError(f"{self.name} gives shape {features.shape}; choose another output, ?output=NAME")
+        return features.astype(np.float32)
+
+
+def onnx_encoder(spec: Spec) -> OnnxEncoder:
+    onnxruntime = library("onnxruntime", "onnx")
+    path = Path(spec.model)
+    if not path.is_file():
+        raise UnderstudyError(f"there is no ONNX file at {path}; write onnx:FILE")
+    providers = [f"{spec.device.split(':')[0].upper()}ExecutionProvider", "CPUExecutionProvider"]
+    wanted = [provider for provider in dict.fromkeys(providers) if provider in onnxruntime.get_available_providers()]
+    try:
+        session = onnxruntime.InferenceSession(path, providers=wanted)
+    except Exception as error:  # the library's exceptions share no other base
+        raise UnderstudyError(f"{path} is no ONNX file that can be run ({one_line(error)}); export it again") from error
+    entry = session.get_inputs()[0]
+    if len(entry.shape) != 4 or 3 not in (entry.shape[1], entry.shape[3]) or entry.type not in TYPES:
+        raise UnderstudyError(
+            f"{path} takes {entry.type} of shape {entry.shape}; an encoder takes (items, 3, height, width) or "
+            "(items, height, width, 3) numbers"
+        )
+    sides = entry.shape[2:] if entry.shape[1] == 3 else entry.shape[1:3]
+    rest = {name: value for name, value in spec.options.items() if name != "output"}
+    preprocessing = sized(path, sides, rest)
+    outputs = [output.name for output in session.get_outputs()]
+    output = spec.options.get("output", outputs[0])
+    if output not in outputs:
+        raise UnderstudyError(f"{path} has no output {output!r}; it has {', '.join(outputs)}")
+    digest = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+    identity = identity_of(kind="onnx", file=digest, output=output, preprocessing=asdict(preprocessing))
+    return OnnxEncoder(spec.name, identity, session, preprocessing, output)
+
+
+def sized(path: Path, sides: list[Any], options: Mapping[str, str]) -> Preprocessing:
+    """The preprocessing asked for, at the size the graph takes."""
+    preprocessing = Preprocessing().with_options(options)
+    if all(isinstance(side, int) for side in sides):
+        height, width = sides
+        if "size" in options and preprocessing.shape != (height, width):
+            raise UnderstudyError(f"{path} takes images of {height} x {width}; got size {options['size']}")
+        return preprocessing.with_options({"size": f"{height}x{width}"})
+    if "size" not in options:
+        raise UnderstudyError(f"{path} does not say how large its images are; write onnx:{path}?size=224")
+    return preprocessing

@@ -1,0 +1,67 @@
+"""An encoder's name, taken apart: `KIND[:MODEL][?OPTIONS][@WEIGHTS]`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qsl
+
+import torch
+
+from understudy.errors import UnderstudyError
+
+Precision = Literal["float32", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Which encoder, of what, and where it runs."""
+
+    name: str
+    kind: str
+    model: str
+    options: Mapping[str, str]
+    weights: Path | None
+    device: str = "cpu"
+    precision: Precision = "float32"
+
+
+def parsed(name: str, device: str, precision: Precision | None) -> Spec:
+    front, at, file = name.partition("@")
+    kind = front.partition(":")[0].partition("?")[0]
+    if kind == "onnx":  # its weights are in the graph; an @ belongs to the path
+        front, at, file = name, "", ""
+    if at and not file:
+        raise UnderstudyError(f"a file of weights must follow the @ in {name!r}")
+    head, _, query = front.removeprefix(kind).partition("?")
+    try:
+        options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True)) if query else {}
+    except ValueError as error:
+        raise UnderstudyError(f"options are written ?key=value&key=value; got ?{query}") from error
+    device = available(device)
+    return Spec(
+        name=name,
+        kind=kind,
+        model=head.removeprefix(":"),
+        options=options,
+        weights=Path(file).expanduser() if at else None,
+        device=device,
+        precision=precision or default_precision(device),
+    )
+
+
+def default_precision(device: str) -> Precision:
+    """Half the bits where they are twice as fast."""
+    return "bfloat16" if torch.device(device).type == "cuda" else "float32"
+
+
+def available(device: str) -> str:
+    """The device, if it is there; "auto" is a GPU if there is one."""
+    has_gpu = torch.cuda.is_available()
+    if device == "auto":
+        return "cuda" if has_gpu else "cpu"
+    if device.partition(":")[0] not in {"cpu", "cuda"}:
+        raise UnderstudyError(f"device must be auto, cpu or cuda; got {device!r}")
+    if device.startswith("cuda") and not has_gpu:
+        raise UnderstudyError("torch finds no GPU here; use the device cpu, or install torch for CUDA")
+    return device

@@ -1,0 +1,74 @@
+"""The paper's three networks, and any other that timm knows."""
+
+import difflib
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final
+
+from torch import nn
+
+from understudy.data.encoders.extras import from_hub, library, major
+from understudy.data.encoders.modules import ImageEncoder
+from understudy.data.encoders.preprocessing import Preprocessing
+from understudy.data.encoders.protocol import digest_of
+from understudy.data.encoders.spec import Spec
+from understudy.data.encoders.weights import load_weights
+from understudy.errors import UnderstudyError
+
+PAPER: Final = {"resnet18": "resnet18.tv_in1k", "resnet101": "resnet101.tv_in1k", "vgg16": "vgg16.tv_in1k"}
+CLASSIFIERS: Final = ("fc.", "classifier.", "head.", "pre_logits.", "head_dist.")
+ON_HUB: Final = ("hf-hub:", "hf_hub:", "local-dir:")
+
+
+def paper_encoder(spec: Spec) -> ImageEncoder:
+    """Global means of the last convolution stage, of the whole image squashed to 224 x 224."""
+    network = built(spec, PAPER[spec.kind])
+    # VGG pools inside a fully connected stage of 4,096 columns; the means before it are what is wanted.
+    network = nn.Sequential(OrderedDict(features=network.features)) if spec.kind == "vgg16" else network
+    return encoder_of(spec, network, Preprocessing())
+
+
+def timm_encoder(spec: Spec) -> ImageEncoder:
+    """The pooled features of any timm model, of images prepared as for its training."""
+    timm = library("timm", "vision")
+    if not spec.model.startswith(ON_HUB) and not timm.is_model(spec.model):
+        close = difflib.get_close_matches(spec.model, timm.list_models(), n=3)
+        remedy = f"did you mean {', '.join(close)}?" if close else "timm.list_models() gives the names"
+        raise UnderstudyError(f"timm has no model {spec.model!r}; {remedy}")
+    network = built(spec, spec.model)
+    return encoder_of(spec, network, trained_with(timm.data.resolve_data_config({}, model=network)))
+
+
+def built(spec: Spec, model: str) -> Any:
+    timm = library("timm", "vision")
+    with from_hub(f"the network {model}", f"give its weights in a local file, {spec.name}@FILE"):
+        return timm.create_model(model, pretrained=spec.weights is None, num_classes=0)
+
+
+def encoder_of(spec: Spec, network: nn.Module, preprocessing: Preprocessing) -> ImageEncoder:
+    if spec.weights is not None:
+        load_weights(network, spec.weights, ignored=CLASSIFIERS)
+    identity = f"timm {major(library('timm', 'vision'))} {spec.kind} {spec.model} {digest_of(network)}"
+    return ImageEncoder(
+        network,
+        preprocessing.with_options(spec.options),
+        name=spec.name,
+        identity=identity,
+        device=spec.device,
+        precision=spec.precision,
+    )
+
+
+def trained_with(config: Mapping[str, Any]) -> Preprocessing:
+    """timm's description of a model's images, as ours."""
+    channels, height, width = config["input_size"]
+    if channels != 3:
+        raise UnderstudyError(f"this model takes images of {channels} channels; choose one for colour images")
+    return Preprocessing(
+        size=height if height == width else (height, width),
+        resize="squash" if config["crop_mode"] == "squash" else "crop",
+        crop=float(config["crop_pct"]),
+        interpolation=config["interpolation"],
+        mean=tuple(config["mean"]),
+        std=tuple(config["std"]),
+    )

@@ -1,0 +1,66 @@
+"""What is wrong with an item, collected: a run of a million items does not end at the first broken one."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from understudy.errors import UnderstudyError
+
+OnError = Literal["skip", "fail"]
+
+SHOWN = 10  # faults named in one message; the rest are counted
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One item, what is wrong with it, and what to do. `used`: the item is in the pool all the same."""
+
+    item: str
+    problem: str
+    remedy: str
+    used: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.item}: {self.problem}; {self.remedy}"
+
+
+class ItemFault(UnderstudyError):
+    """An item that cannot be used."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+class FaultsFound(UnderstudyError):
+    """Items that cannot be used, all of them, where the caller wanted none."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(f"{count(faults, 'item')} cannot be used: {listing(faults)}")
+        self.faults = tuple(faults)
+
+
+def settle(faults: Iterable[Fault], on_error: OnError) -> tuple[Fault, ...]:
+    """All faults, once everything has been looked at; an error if items must be left out and none may be."""
+    found = tuple(faults)
+    unusable = [fault for fault in found if not fault.used]
+    if on_error == "fail" and unusable:
+        raise FaultsFound(unusable)
+    return found
+
+
+def checked_on_error(on_error: str) -> OnError:
+    if on_error not in get_args(OnError):
+        raise UnderstudyError(f"on_error must be 'skip' or 'fail'; got {on_error!r}")
+    return on_error  # type: ignore[return-value]
+
+
+def listing(faults: Sequence[Fault]) -> str:
+    """The first few faults in one line each, and how many more there are."""
+    shown = "\n  ".join(str(fault) for fault in faults[:SHOWN])
+    more = f"\n  and {len(faults) - SHOWN:,} more" if len(faults) > SHOWN else ""
+    return f"\n  {shown}{more}" if len(faults) > 1 else shown
+
+
+def count(things: Sequence[object], name: str) -> str:
+    return f"{len(things):,} {name}{'' if len(things) == 1 else 's'}"

@@ -1,0 +1,263 @@
+"""A features folder: what `embed` makes of a pool, written whole, and opened again as a pool.
+
+`features.npy` (n, d) is memory-mapped. `items.parquet` has a row an item: identity, label, class, digest, stamp, and
+the path or text. `faults.jsonl` has what was left out. `embedding.json` says what the rest is; it is taken away first
+and written last, so where it stands the folder is whole.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import filelock
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from understudy.data.faults import Fault, ItemFault, count, listing
+from understudy.data.items import ImageFiles, Items, Stamp, Texts
+from understudy.data.pool import Dataset, Pool
+from understudy.data.store import replace_text
+from understudy.errors import UnderstudyError
+
+FORMAT: Final = 1
+ABOUT: Final = "embedding.json"
+STATTERS: Final = 8  # threads that ask the file system about files
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Which encoder made the features, and of what."""
+
+    encoder: str
+    identity: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """A features folder, and what it cost: items computed now, taken from the store, or left out."""
+
+    folder: Path
+    n: int
+    dim: int
+    computed: int
+    cached: int
+    faults: tuple[Fault, ...]
+    seconds: float
+
+    @property
+    def left_out(self) -> tuple[Fault, ...]:
+        return tuple(fault for fault in self.faults if not fault.used)
+
+
+def summary(embedding: Embedding) -> str:
+    """What a person wants to know when it is done."""
+    e = embedding
+    unused = e.left_out
+    faults = f"\n{count(unused, 'item')} left out: {listing(unused)}" if unused else ""
+    notes = len(e.faults) - len(unused)
+    noted = f"\n{notes:,} more {'is' if notes == 1 else 'are'} used all the same, see faults.jsonl" if notes else ""
+    return (
+        f"{e.n:,} x {e.dim} features in {e.seconds:.1f} s, {e.computed:,} computed, {e.cached:,} from the cache"
+        f"{faults}{noted}\nwritten: {e.folder}"
+    )
+
+
+def default_folder(source: str) -> Path:
+    """Beside what was embedded, or here for what has a name only."""
+    path = Path(source).expanduser()
+    place = path.absolute() if path.exists() else Path.cwd() / source.rpartition(":")[2].rpartition("/")[2]
+    return place.with_name(f"{place.name}.features")
+
+
+def digest_of(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def write_features(
+    folder: Path,
+    pool: Pool,
+    vectors: Iterable[np.ndarray],
+    *,
+    dim: int,
+    digests: Sequence[bytes],
+    stamps: Sequence[Stamp | None],
+    faults: Sequence[Fault],
+    origin: Origin,
+) -> None:
+    """Write what is known of a pool; `vectors` are the rows of its features in blocks."""
+    with drafts(folder, "features.npy", "items.parquet", "faults.jsonl") as (features, items, found):
+        write_array(features, vectors, (len(pool), dim))
+        pq.write_table(table_of(pool, digests, stamps), items)
+        found.write_text("".join(f"{json.dumps(asdict(fault))}\n" for fault in faults), encoding="utf-8")
+        (folder / ABOUT).unlink(missing_ok=True)
+    about = {
+        "format": FORMAT,
+        "encoder": origin.encoder,
+        "identity": origin.identity,
+        "source": origin.source,
+        "n": len(pool),
+        "d": dim,
+        "classes": list(pool.classes),
+        "kind": None if pool.items is None else pool.items.kind,
+        "version": version("understudy"),
+    }
+    replace_text(folder / ABOUT, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def drafts(folder: Path, *names: str) -> Iterator[list[Path]]:
+    """Paths to write to; they take the place of the files of these names when all is done, or vanish."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # Always the same names, so that what a kill leaves behind is written over the next time.
+    paths = [folder / f".{name}.draft" for name in names]
+    with filelock.FileLock(folder / ".lock"):
+        try:
+            yield paths
+            for path, name in zip(paths, names, strict=True):
+                path.replace(folder / name)
+        finally:
+            for path in paths:
+                path.unlink(missing_ok=True)
+
+
+def write_array(path: Path, blocks: Iterable[np.ndarray], shape: tuple[int, int]) -> None:
+    # Not through a memory map: where the disk is full, writing to one kills the process.
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        for block in blocks:
+            file.write(np.ascontiguousarray(block, dtype="<f4").data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def table_of(pool: Pool, digests: Sequence[bytes], stamps: Sequence[Stamp | None]) -> Any:
+    nothing = [None] * len(pool)
+    labels = nothing if pool.labels is None else [int(label) for label in pool.labels]
+    paths = path_column(pool.items.paths) if isinstance(pool.items, ImageFiles) else pa.array(nothing, pa.string())
+    texts = [writable(text) for text in pool.items.texts] if isinstance(pool.items, Texts) else nothing
+    return pa.table(
+        {
+            "id": pa.array([writable(name) for name in pool.ids], pa.string()),
+            "label": pa.array(labels, pa.int64()),
+            "class": pa.array([pool.classes[i] if i is not None and i >= 0 else None for i in labels], pa.string()),
+            "digest": pa.array([digest.hex() for digest in digests], pa.string()),
+            "size": pa.array([stamp and stamp[0] for stamp in stamps], pa.int64()),
+            "mtime_ns": pa.array([stamp and stamp[1] for stamp in stamps], pa.int64()),
+            "path": paths,
+            "text": pa.array(texts, pa.string()),
+        }
+    )
+
+
+def path_column(paths: Sequence[Path]) -> Any:
+    """Absolute paths; as bytes if one of them is no text, which file systems allow."""
+    absolute = [str(path.absolute()) for path in paths]
+    if all(writable(path) == path for path in absolute):
+        return pa.array(absolute, pa.string())
+    return pa.array([os.fsencode(path) for path in absolute], pa.binary())
+
+
+def writable(text: str) -> str:
+    """The text without what UTF-8 cannot write."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def is_features(folder: Path) -> bool:
+    """Whether `embed` wrote here, and finished."""
+    return (folder / ABOUT).is_file()
+
+
+def open_features(folder: Path | str, *, check: bool = True) -> Pool:
+    """The pool in a features folder: features mapped, raw items on demand where they can be had.
+
+    With `check`, a file that changed or vanished since it was embedded is among the faults. Its row stays.
+    """
+    folder = Path(folder)
+    about = read_about(folder)
+    try:
+        features = np.load(folder / "features.npy", mmap_mode="r", allow_pickle=False)
+        table = pq.read_table(folder / "items.parquet")
+        columns = {name: table.column(name).to_pylist() for name in table.column_names}
+        lines = (folder / "faults.jsonl").read_text(encoding="utf-8").splitlines()
+        faults = [Fault(**json.loads(line)) for line in lines]
+        ids, labels = tuple(columns["id"]), columns["label"]
+    except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
+        raise UnderstudyError(f"{folder} is damaged ({error}); run embed again") from error
+    if features.shape != (about["n"], about["d"]) or len(ids) != about["n"]:
+        raise UnderstudyError(
+            f"{folder} is damaged: {about['n']:,} rows of {about['d']} were written, features.npy has shape "
+            f"{features.shape}, items.parquet {len(ids):,} rows; run embed again"
+        )
+    items = items_of(columns)
+    if check and isinstance(items, ImageFiles):
+        faults += changes(items, columns)
+    return Pool(
+        ids=ids,
+        items=items,
+        features=features,
+        labels=None if None in labels or not labels else np.array(labels, dtype=np.int64),
+        classes=tuple(about["classes"]),
+        faults=tuple(faults),
+    )
+
+
+def open_dataset(folder: Path | str, *, check: bool = True) -> Dataset:
+    """The pool in a features folder, and the test set in its folder `test`, where there is one."""
+    folder = Path(folder)
+    test = open_features(folder / "test", check=check) if is_features(folder / "test") else None
+    return Dataset(folder.resolve().name, open_features(folder, check=check), test)
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What `embedding.json` says: encoder, identity, source, n, d, classes, kind, version."""
+    try:
+        about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UnderstudyError(
+            f"{folder} is no features folder, or was not finished: it has no {ABOUT}; run understudy embed"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise UnderstudyError(f"{folder / ABOUT} cannot be read ({error}); run embed again") from error
+    if about.get("format") != FORMAT:
+        raise UnderstudyError(
+            f"{folder} has format {about.get('format')}, this version reads {FORMAT}; run embed again"
+        )
+    return about
+
+
+def items_of(columns: dict[str, list[Any]]) -> Items | None:
+    ids, paths, texts = columns["id"], columns["path"], columns["text"]
+    if ids and None not in paths:
+        return ImageFiles([Path(os.fsdecode(path)) for path in paths], ids)
+    if ids and None not in texts:
+        return Texts(texts, ids)
+    return None
+
+
+def changes(items: ImageFiles, columns: dict[str, list[Any]]) -> list[Fault]:
+    """Files that are not what they were when they were embedded."""
+
+    def change(row: int) -> Fault | None:
+        stamp = items.stamp(row)
+        if stamp == (columns["size"][row], columns["mtime_ns"][row]):
+            return None
+        try:
+            # A copied or touched file has another stamp and the same content.
+            if digest_of(items.read(row)).hex() == columns["digest"][row]:
+                return None
+            problem = "changed since it was embedded"
+        except ItemFault as fault:
+            problem = f"embedded, but now: {fault.fault.problem}"
+        return Fault(columns["id"][row], problem, "run embed again", used=True)
+
+    with ThreadPoolExecutor(STATTERS) as threads:
+        return [fault for fault in threads.map(change, range(len(items))) if fault is not None]

@@ -1,0 +1,80 @@
+"""From the bytes of an image file to eight-bit RGB, or to a fault that says what is wrong with it."""
+
+import io
+import re
+from typing import Final
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from understudy.data.faults import Fault, ItemFault
+
+# What Pillow opens and people keep pictures in. A folder is searched for these endings, in any case.
+SUFFIXES: Final = frozenset(
+    {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".avif", ".jp2"}
+)
+MAX_PIXELS: Final = Image.MAX_IMAGE_PIXELS or 2**26  # Pillow's own line between a photograph and an attack
+
+
+def decode(content: bytes, name: str) -> tuple[Image.Image, tuple[Fault, ...]]:
+    """The image as RGB, upright, and what had to be decided to get it. An unusable one raises ItemFault."""
+    if not content:
+        raise ItemFault(Fault(name, "the file is empty", "copy it again or remove it"))
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            width, height = image.size
+            if width * height > MAX_PIXELS:
+                raise huge(name, f"{width:,} x {height:,} pixels")
+            frames, mode = getattr(image, "n_frames", 1), image.mode
+            image.load()
+            upright = ImageOps.exif_transpose(image)
+            return in_rgb(upright, name), notes(name, mode, frames)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        pixels = re.search(r"\d+", str(error))
+        raise huge(name, f"{int(pixels.group()):,} pixels" if pixels else "too many pixels") from error
+    except UnidentifiedImageError as error:
+        raise ItemFault(Fault(name, "no image format known to Pillow", "convert it to PNG or JPEG")) from error
+    except ItemFault:
+        raise
+    except Exception as error:
+        # Pillow's decoders report damage with whatever exception they happen to meet it with.
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ItemFault(Fault(name, f"broken or truncated ({reason})", "copy it again or remove it")) from error
+
+
+def in_rgb(image: Image.Image, name: str) -> Image.Image:
+    """Eight bits a channel: sixteen are scaled down, transparency lies on white."""
+    if image.mode.startswith("I;16"):
+        return from_wide(np.asarray(image))
+    if image.mode == "I":
+        values = np.asarray(image)
+        if values.min() < 0 or values.max() > 0xFFFF:
+            raise ItemFault(Fault(name, "32-bit integers, which have no brightest value", "convert it to 8 or 16 bits"))
+        return from_wide(values)
+    if image.mode == "F":
+        raise ItemFault(Fault(name, "floating-point pixels, which have no brightest value", "convert it to 8 bits"))
+    if image.mode in {"RGBA", "LA", "PA", "RGBa", "La"} or "transparency" in image.info:
+        layer = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
+    return image.convert("RGB")
+
+
+def from_wide(values: np.ndarray) -> Image.Image:
+    """Sixteen bits of grey as eight, rounded: 65535 is white."""
+    return Image.fromarray(((values.astype(np.uint32) * 255 + 0x7FFF) // 0xFFFF).astype(np.uint8)).convert("RGB")
+
+
+def notes(name: str, mode: str, frames: int) -> tuple[Fault, ...]:
+    """What a person should know of an image that is used all the same."""
+    found = []
+    if frames > 1:
+        found.append(Fault(name, f"animated or of several pages, {frames}", "the first is used", used=True))
+    if mode == "CMYK":
+        found.append(Fault(name, "CMYK colours", "converted to RGB without a colour profile", used=True))
+    if mode.startswith("I"):
+        found.append(Fault(name, "16 bits of grey", "scaled to 8 bits", used=True))
+    return tuple(found)
+
+
+def huge(name: str, size: str) -> ItemFault:
+    return ItemFault(Fault(name, f"{size}, more than {MAX_PIXELS:,}", "make it smaller"))

@@ -1,0 +1,178 @@
+"""Raw items on demand: image files, images in an array or in a table, texts. Nothing is decoded before it is asked for.
+
+An item is read, then decoded: two steps, since its bytes alone tell whether its features are known already.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+from PIL import Image
+
+from understudy.data import images
+from understudy.data.faults import Fault, ItemFault
+from understudy.errors import UnderstudyError
+
+Kind = Literal["image", "text"]
+Stamp = tuple[int, int]  # size in bytes, time of the last change in nanoseconds
+
+
+@runtime_checkable
+class Items(Protocol):
+    """n raw items of one kind."""
+
+    @property
+    def kind(self) -> Kind: ...
+
+    def __len__(self) -> int: ...
+
+    def read(self, row: int) -> bytes:
+        """The bytes that make up the item; ItemFault where there are none."""
+
+    def decode(self, row: int, content: bytes) -> tuple[Image.Image | str, tuple[Fault, ...]]:
+        """The item in the bytes that `read` gave, and notes on it; ItemFault where it is unusable."""
+
+    def stamp(self, row: int) -> Stamp | None:
+        """What changes when the item changes and costs nothing to get; None where there is no such thing."""
+
+    def take(self, rows: Sequence[int]) -> "Items":
+        """These rows, in this order."""
+
+
+class ImageFiles:
+    """Images in files."""
+
+    kind: Kind = "image"
+
+    def __init__(self, paths: Sequence[Path], names: Sequence[str] | None = None) -> None:
+        self.paths = tuple(paths)
+        self.names = tuple(map(str, paths)) if names is None else tuple(names)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def read(self, row: int) -> bytes:
+        return content_of(self.paths[row], self.names[row])
+
+    def decode(self, row: int, content: bytes) -> tuple[Image.Image, tuple[Fault, ...]]:
+        return images.decode(content, self.names[row])
+
+    def stamp(self, row: int) -> Stamp | None:
+        try:
+            status = self.paths[row].stat()
+        except OSError:
+            return None
+        return status.st_size, status.st_mtime_ns
+
+    def take(self, rows: Sequence[int]) -> "ImageFiles":
+        return ImageFiles([self.paths[row] for row in rows], [self.names[row] for row in rows])
+
+
+class ArrayImages:
+    """Images in one array of bytes: (n, height, width), or with 3 (RGB) or 4 (RGBA) channels as a fourth axis."""
+
+    kind: Kind = "image"
+
+    def __init__(self, pixels: np.ndarray) -> None:
+        if pixels.dtype != np.uint8 or pixels.ndim not in (3, 4) or pixels.shape[3:] not in ((), (3,), (4,)):
+            raise UnderstudyError(
+                "images in an array must be uint8 of shape (n, height, width) or (n, height, width, 3 or 4); "
+                f"got {pixels.dtype} of shape {pixels.shape}"
+            )
+        if 0 in pixels.shape[1:]:
+            raise UnderstudyError(f"images in an array must have pixels; got shape {pixels.shape}")
+        self.pixels = pixels
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def read(self, row: int) -> bytes:
+        # The shape is part of what is hashed: 2 x 8 pixels are not 4 x 4.
+        return str(self.pixels.shape[1:]).encode() + b"\n" + self.pixels[row].tobytes()
+
+    def decode(self, row: int, content: bytes) -> tuple[Image.Image, tuple[Fault, ...]]:
+        pixels = np.frombuffer(content.split(b"\n", 1)[1], np.uint8).reshape(self.pixels.shape[1:])
+        return images.in_rgb(Image.fromarray(pixels), f"row {row}"), ()
+
+    def stamp(self, row: int) -> Stamp | None:
+        return None
+
+    def take(self, rows: Sequence[int]) -> "ArrayImages":
+        return ArrayImages(self.pixels[np.asarray(rows, dtype=np.int64)])
+
+
+class StoredImages:
+    """Images in the cells of a table: the bytes of a file each, or {"bytes", "path"} as Hugging Face writes them."""
+
+    kind: Kind = "image"
+
+    def __init__(self, cell: Callable[[int], object], names: Sequence[str], rows: Sequence[int] | None = None) -> None:
+        self.cell = cell
+        self.names = tuple(names)
+        self.rows = tuple(range(len(names))) if rows is None else tuple(rows)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def read(self, row: int) -> bytes:
+        cell = self.cell(self.rows[row])
+        content, path = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) else (cell, None)
+        if isinstance(content, bytes):
+            return content
+        if content is None and isinstance(path, str):
+            return content_of(Path(path), self.names[row])
+        raise ItemFault(Fault(self.names[row], "no image in its cell", "fill it in or remove its row"))
+
+    def decode(self, row: int, content: bytes) -> tuple[Image.Image, tuple[Fault, ...]]:
+        return images.decode(content, self.names[row])
+
+    def stamp(self, row: int) -> Stamp | None:
+        return None
+
+    def take(self, rows: Sequence[int]) -> "StoredImages":
+        return StoredImages(self.cell, [self.names[row] for row in rows], [self.rows[row] for row in rows])
+
+
+class Texts:
+    """Texts in memory."""
+
+    kind: Kind = "text"
+
+    def __init__(self, texts: Sequence[str], names: Sequence[str] | None = None) -> None:
+        self.texts = tuple(texts)
+        self.names = tuple(f"row {row}" for row in range(len(texts))) if names is None else tuple(names)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def read(self, row: int) -> bytes:
+        return self.texts[row].encode("utf-8", "surrogatepass")
+
+    def decode(self, row: int, content: bytes) -> tuple[str, tuple[Fault, ...]]:
+        text = content.decode("utf-8", "replace")
+        if not text.strip():
+            raise ItemFault(Fault(self.names[row], "the text is empty", "fill it in or remove its line"))
+        return text, ()
+
+    def stamp(self, row: int) -> Stamp | None:
+        return None
+
+    def take(self, rows: Sequence[int]) -> "Texts":
+        return Texts([self.texts[row] for row in rows], [self.names[row] for row in rows])
+
+
+def content_of(path: Path, name: str) -> bytes:
+    """What is in a file; ItemFault where it cannot be had."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise ItemFault(Fault(name, "no such file", "put it back or remove its line")) from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise ItemFault(Fault(name, f"cannot be read ({reason})", "check its permissions and the disk")) from error
+
+
+def printable(name: str) -> str:
+    """A name that any file and terminal takes: bytes that are no UTF-8 are spelt out."""
+    return name.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,81 @@
+"""From what a source says of classes to rows of one list of them: names, numbers, typing errors."""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+import numpy as np
+
+from understudy.data.faults import Fault
+from understudy.data.items import printable
+from understudy.data.pool import UNLABELLED
+from understudy.errors import UnderstudyError
+
+MOST_CLASSES: Final = 100_000  # numbers beyond this are identities or hashes rather than classes
+
+
+def sorted_classes(names: Iterable[str]) -> tuple[str, ...]:
+    """The distinct names but "", in order; where all are whole numbers, in the order of numbers."""
+    found = set(names) - {""}
+    if all(name.isascii() and name.isdigit() for name in found):
+        return tuple(sorted(found, key=lambda name: (int(name), name)))
+    return tuple(sorted(found))
+
+
+def numbering(*columns: np.ndarray) -> tuple[str, ...]:
+    """The classes "0" to "c-1" for columns of numbers."""
+    highest = max((int(column.max()) for column in columns if len(column)), default=UNLABELLED)
+    if highest >= MOST_CLASSES:
+        raise UnderstudyError(f"a label is {highest:,}; number the classes from 0, or give their names as strings")
+    return tuple(map(str, range(highest + 1)))
+
+
+def whole(values: np.ndarray, name: str) -> np.ndarray:
+    """A column of labels as int64, -1 where there is none; NaN counts as none."""
+    # Out there is no class; what is too large for int64 stays too large.
+    if values.dtype.kind == "f":
+        given = np.where(np.isnan(values), UNLABELLED, values).astype(np.float64)
+        broken = np.flatnonzero(~np.isfinite(given) | (given != np.floor(given)))
+        if len(broken):
+            raise UnderstudyError(f"{name} must be whole numbers or strings; row {broken[0]} is {values[broken[0]]}")
+        values = np.clip(given, -(2.0**62), 2.0**62)
+    elif values.dtype == np.uint64:
+        values = np.minimum(values, np.uint64(2**62))
+    numbers = values.astype(np.int64)
+    if len(numbers) and numbers.min() < UNLABELLED:
+        row = int(np.argmin(numbers))
+        raise UnderstudyError(f"{name} must be -1 (no label) or a class from 0 on; row {row} is {numbers[row]}")
+    return numbers
+
+
+def named(numbers: np.ndarray, classes: Sequence[str]) -> list[str]:
+    """Numbers as the names of classes; "" for -1. A number that has no name stands for itself."""
+    known = dict(enumerate(classes)) | {UNLABELLED: ""}
+    return [known.get(number, str(number)) for number in numbers.tolist()]
+
+
+def text_of(value: object) -> str | None:
+    """A label out of a cell as text, "" where there is none; None where it is nothing a label can be."""
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return printable(str(value)).strip() if isinstance(value, str | int | float) else None
+
+
+def rows_of(names: Sequence[str], classes: Sequence[str], items: Sequence[str]) -> tuple[np.ndarray, dict[int, Fault]]:
+    """The labels (n,), and the faults of those that are no known class."""
+    place = {name: row for row, name in enumerate(classes)} | {"": UNLABELLED}
+    unknown = {name: no_class(name, classes) for name in set(names) - set(place)}
+    labels = np.array([place.get(name, UNLABELLED) for name in names], dtype=np.int64)
+    faulty = {row: Fault(items[row], *unknown[name]) for row, name in enumerate(names) if name in unknown}
+    return labels, faulty
+
+
+def no_class(name: str, classes: Sequence[str]) -> tuple[str, str]:
+    """What is wrong with this label, and what to do about it."""
+    near = get_close_matches(name, classes, n=1)
+    remedy = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(classes[:10])}"
+    return f"the label {name!r} is no known class", remedy

@@ -1,0 +1,21 @@
+"""Where files are kept: one folder for everything that can be had again."""
+
+import os
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+HOME = "UNDERSTUDY_HOME"
+
+
+def home() -> Path:
+    """`$UNDERSTUDY_HOME`, or the place this system has for such things."""
+    return Path(os.environ[HOME]).expanduser() if os.environ.get(HOME) else user_cache_path("understudy")
+
+
+def datasets() -> Path:
+    return home() / "datasets"
+
+
+def features() -> Path:
+    return home() / "features"

@@ -1,0 +1,117 @@
+"""The pool: items to choose from, and what is known of them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from understudy.data.faults import Fault
+from understudy.data.items import Items
+from understudy.errors import UnderstudyError
+
+UNLABELLED: Final = -1
+SHOWN: Final = 5  # identities named in one message
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """n items: row i of everything is the item `ids[i]`.
+
+    `ids` are distinct and stay the same from run to run. `features` is (n, d), often memory-mapped. `labels` is (n,),
+    rows of `classes` or UNLABELLED. `faults` are the items that were left out, and notes on some that were not.
+    """
+
+    ids: tuple[str, ...]
+    items: Items | None = None
+    features: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    classes: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        if len(set(self.ids)) < n:
+            twice = sorted(name for name, times in Counter(self.ids).items() if times > 1)
+            more = f" and {len(twice) - SHOWN:,} more" if len(twice) > SHOWN else ""
+            raise UnderstudyError(
+                f"the identities of a pool must differ; given more than once: {', '.join(twice[:SHOWN])}{more}"
+            )
+        if len(set(self.classes)) < len(self.classes):
+            raise UnderstudyError(f"the classes of a pool must differ; got {', '.join(self.classes)}")
+        for name, length in (("items", length_of(self.items)), ("features", length_of(self.features)),
+                             ("labels", length_of(self.labels))):  # fmt: skip
+            if length not in (None, n):
+                raise UnderstudyError(
+                    f"{n:,} identities but {length:,} rows of {name}; give one of each for every item"
+                )
+        if self.features is not None and self.features.ndim != 2:
+            raise UnderstudyError(f"features must have two axes, items and columns; got shape {self.features.shape}")
+        if self.labels is not None and (self.labels.ndim != 1 or self.labels.dtype.kind not in "iu"):
+            raise UnderstudyError(
+                f"labels must be one whole number an item; got {self.labels.dtype} of shape {self.labels.shape}"
+            )
+        if self.labels is not None and n:
+            low, high = int(self.labels.min()), int(self.labels.max())
+            if low < UNLABELLED or high >= len(self.classes):
+                raise UnderstudyError(
+                    f"labels must be -1 to {len(self.classes) - 1}, one class each; got {low} to {high}"
+                )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def is_labelled(self) -> np.ndarray:
+        """(n,): where the label is known."""
+        return np.zeros(len(self), bool) if self.labels is None else self.labels != UNLABELLED
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Features (n, d) and labels (n,), for those who can do nothing without both."""
+        if self.features is None:
+            raise UnderstudyError("this pool has no features yet; make some with: understudy embed")
+        if self.labels is None:
+            raise UnderstudyError("this pool has no labels; give them in a column, or as one folder a class")
+        return self.features, self.labels
+
+    def take(self, rows: Sequence[int] | np.ndarray) -> "Pool":
+        """A pool of these rows, in this order. Rows that follow one another are a view: what is mapped stays so."""
+        chosen = np.asarray(rows)
+        if chosen.dtype == bool:
+            raise UnderstudyError("rows must be numbers, got booleans; use numpy.flatnonzero(mask) for a mask of rows")
+        kept = chosen.astype(np.int64).tolist()
+        in_line = bool(kept) and kept == list(range(kept[0], kept[0] + len(kept))) and kept[0] >= 0
+        index = slice(kept[0], kept[0] + len(kept)) if in_line else kept
+        return replace(
+            self,
+            ids=tuple(self.ids[row] for row in kept),
+            items=None if self.items is None else self.items.take(kept),
+            features=None if self.features is None else self.features[index],
+            labels=None if self.labels is None else self.labels[index],
+        )
+
+    def without(self, faulty: Mapping[int, Fault]) -> "Pool":
+        """A pool without these rows, which keeps what is wrong with them among its faults."""
+        if not faulty:
+            return self
+        kept = [row for row in range(len(self)) if row not in faulty]
+        return replace(self.take(kept), faults=self.faults + tuple(faulty.values()))
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A pool and, where there is one, the test set that nobody labels."""
+
+    name: str
+    pool: Pool
+    test: Pool | None = None
+
+    @property
+    def parts(self) -> tuple[Pool, ...]:
+        """The pool, and the test set where there is one."""
+        return (self.pool,) if self.test is None else (self.pool, self.test)
+
+
+def length_of(values: Items | np.ndarray | None) -> int | None:
+    return None if values is None else len(values)

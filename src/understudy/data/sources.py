@@ -1,0 +1,123 @@
+"""`load`: a pool from whatever holds one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from understudy.data import arrays, folders, hub, manifests, tables
+from understudy.data.faults import checked_on_error, listing, settle
+from understudy.data.pool import Dataset, Pool
+from understudy.errors import UnderstudyError
+
+EMBEDDED: Final = "embedding.json"  # what `understudy embed` leaves in a folder of features
+ACCEPTED: Final = (
+    "the name of a data set, a folder of images, a folder of features, a file "
+    f"({', '.join((*tables.READERS, *arrays.SUFFIXES))}) or hf:NAME"
+)
+
+
+def load(
+    source: Any,
+    *,
+    classes: Sequence[str] | None = None,
+    on_error: str = "skip",
+    columns: Mapping[str, str] | None = None,
+    folder_labels: bool = True,
+) -> Dataset:
+    """A pool, and its test set where there is one, from a name, a path or an object.
+
+    `classes`: the only ones there are; a label that is none of them is a fault. `on_error`: leave faulty items out
+    ("skip"), or raise one error that lists them all ("fail"). `columns`: which column of a table holds "path" or
+    "text", "label", "split" and "id", where its name does not say so. `folder_labels`: whether the folder an image
+    lies in is its class.
+    """
+    chosen, known = checked_on_error(on_error), checked_classes(classes)
+    found = opened(source, known, columns, folder_labels)
+    if found.test is not None and not len(found.test):
+        # A test set of faults only is none; what is wrong with it must not be lost.
+        pool = replace(found.pool, faults=found.pool.faults + found.test.faults)
+        found = replace(found, pool=pool, test=None)
+    settle([fault for part in found.parts for fault in part.faults], chosen)
+    if not len(found.pool):
+        reason = listing(found.pool.faults) or "it is empty"
+        raise UnderstudyError(f"nothing in {found.name} can be used: {reason}")
+    return found
+
+
+def opened(
+    source: Any, classes: tuple[str, ...] | None, columns: Mapping[str, str] | None, folder_labels: bool
+) -> Dataset:
+    """The source, by what it is."""
+    if isinstance(source, Dataset | Pool):
+        return with_classes(source if isinstance(source, Dataset) else Dataset("pool", source), classes)
+    if isinstance(source, np.ndarray):
+        return arrays.from_arrays({"X": source}, "array", classes)
+    if type(source).__module__.partition(".")[0] == "datasets":
+        return hub.from_datasets(source, classes=classes, columns=columns)
+    if not isinstance(source, str | Path):
+        raise UnderstudyError(f"a pool cannot be made of a {type(source).__name__}; give {ACCEPTED}")
+    if isinstance(source, str) and source.startswith(hub.PREFIX):
+        return hub.load_hub(source, classes, columns)
+    if isinstance(source, str) and source in known_names():
+        from understudy.data.datasets import load_named
+
+        return with_classes(load_named(source), classes)
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return from_folder(path, classes, columns, folder_labels)
+    suffix = path.suffix.lower()
+    if suffix in tables.READERS and path.exists():
+        return manifests.load_manifest(path, classes, columns)
+    if suffix in arrays.SUFFIXES and path.exists():
+        return arrays.load_arrays(path, classes)
+    raise unknown(str(source), path)
+
+
+def from_folder(
+    folder: Path, classes: tuple[str, ...] | None, columns: Mapping[str, str] | None, folder_labels: bool
+) -> Dataset:
+    if (folder / EMBEDDED).is_file():
+        from understudy.data.features import open_dataset
+
+        return with_classes(open_dataset(folder), classes)
+    if hub.is_saved(folder):
+        return hub.load_saved(folder, classes, columns)
+    return folders.load_folder(folder, classes, folder_labels)
+
+
+def known_names() -> tuple[str, ...]:
+    # The sets by name bring their loaders along; a file needs none of them.
+    from understudy.data.datasets import NAMES
+
+    return NAMES
+
+
+def with_classes(found: Dataset, classes: tuple[str, ...] | None) -> Dataset:
+    """The data set, which has classes already: others cannot be given to it."""
+    if classes is not None and classes != found.pool.classes:
+        raise UnderstudyError(
+            f"{found.name} has {len(found.pool.classes)} classes of its own, which stay; leave out classes="
+        )
+    return found
+
+
+def checked_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
+    if classes is None:
+        return None
+    known = tuple(classes)
+    if isinstance(classes, str) or not known or len(set(known)) < len(known) or "" in known:
+        raise UnderstudyError(f"classes must be a list of names that differ; got {classes!r}")
+    return known
+
+
+def unknown(source: str, path: Path) -> UnderstudyError:
+    if path.exists():
+        return UnderstudyError(f"{source}: a file of a kind that holds no pool; give {ACCEPTED}")
+    beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = get_close_matches(source, known_names(), n=1) or get_close_matches(path.name, beside, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return UnderstudyError(f"there is no {source}{hint}; give {ACCEPTED}")

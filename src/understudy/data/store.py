@@ -1,0 +1,195 @@
+"""Features that were computed before, by content: one folder an encoder, which a kill at any moment leaves whole.
+
+`vectors.f32` holds one vector after another. `keys.bin` says whose they are: a frame a batch, written after the
+batch's vectors are on the disk, with checksums of both. What follows the last whole frame is cut off on opening, so
+a batch is there entirely or not at all. `notes.jsonl` holds what a person should know of an item that is used.
+"""
+
+import json
+import os
+import struct
+import threading
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import filelock
+import numpy as np
+
+from understudy.errors import UnderstudyError
+
+FORMAT: Final = 1
+MAGIC: Final = b"UsK1"
+HEAD: Final = struct.Struct("<4sI")  # magic, number of keys
+KEY: Final = struct.Struct("<16sI")  # digest of the content, checksum of its vector
+TAIL: Final = struct.Struct("<I")  # checksum of all before
+
+Note = tuple[str, str]  # problem and remedy
+
+
+class Store:
+    """Vectors of one encoder by the digest of the item's content. Opened by `opened`, one writer at a time."""
+
+    def __init__(self, folder: Path, dim: int) -> None:
+        self.folder, self.dim = folder, dim
+        self.places: dict[bytes, int] = {}
+        self.checksums: list[int] = []
+        self.notes: dict[bytes, list[Note]] = read_notes(folder / "notes.jsonl")
+        self.vectors, self.keys = appendable(folder / "vectors.f32"), appendable(folder / "keys.bin")
+        self.reading = threading.Lock()  # one file, one position
+        self.cut()
+
+    def __len__(self) -> int:
+        return len(self.checksums)
+
+    def cut(self) -> None:
+        """Believe whole frames whose vectors are there, and drop what follows them."""
+        room = self.vectors.seek(0, os.SEEK_END) // self.width
+        self.keys.seek(0)
+        content = self.keys.read()
+        end = 0
+        for after, keys in frames(content):
+            if len(self) + len(keys) > room:
+                break
+            self.remember(keys)
+            end = after
+        self.keys.truncate(end)
+        self.vectors.truncate(len(self) * self.width)
+
+    @property
+    def width(self) -> int:
+        """Bytes of a vector."""
+        return 4 * self.dim
+
+    def remember(self, keys: Sequence[tuple[bytes, int]]) -> None:
+        for digest, checksum in keys:
+            self.places[digest] = len(self.checksums)
+            self.checksums.append(checksum)
+
+    def get(self, digest: bytes) -> np.ndarray | None:
+        """The vector, or None if there is none or it is not what was written."""
+        place = self.places.get(digest)
+        if place is None:
+            return None
+        with self.reading:
+            self.vectors.seek(place * self.width)
+            content = self.vectors.read(self.width)
+        return np.frombuffer(content, np.float32) if zlib.crc32(content) == self.checksums[place] else None
+
+    def append(self, digests: Sequence[bytes], vectors: np.ndarray, notes: Mapping[bytes, Sequence[Note]]) -> None:
+        """A batch: its notes, its vectors, and only then its keys."""
+        if notes:
+            lines = [json.dumps([digest.hex(), *note]) for digest, found in notes.items() for note in found]
+            with (self.folder / "notes.jsonl").open("a", encoding="utf-8") as file:
+                file.write("".join(f"{line}\n" for line in lines))
+            self.notes.update({digest: list(found) for digest, found in notes.items()})
+        contents = [vector.tobytes() for vector in vectors]
+        with self.reading:
+            self.vectors.seek(len(self) * self.width)
+            self.vectors.write(b"".join(contents))
+            on_disk(self.vectors)
+        keys = [(digest, zlib.crc32(content)) for digest, content in zip(digests, contents, strict=True)]
+        self.keys.seek(0, os.SEEK_END)
+        self.keys.write(frame(keys))
+        on_disk(self.keys)
+        self.remember(keys)
+
+    def close(self) -> None:
+        for file in (self.vectors, self.keys):
+            # After a full disk something may be left to write; it is not in the keys, so nothing is lost.
+            try:
+                file.close()
+            except OSError:
+                file.raw.close()  # type: ignore[attr-defined]
+
+
+@contextmanager
+def opened(folder: Path, *, dim: int, encoder: str) -> Iterator[Store]:
+    """The store in a folder, made if need be and locked while it is open."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(folder / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout as error:
+        raise UnderstudyError(
+            f"another process is computing features of {encoder}; wait until it is done, then run this again"
+        ) from error
+    try:
+        require_format(folder, dim, encoder)
+        store = Store(folder, dim)
+        try:
+            yield store
+        finally:
+            store.close()
+    finally:
+        lock.release()
+
+
+def require_format(folder: Path, dim: int, encoder: str) -> None:
+    about = folder / "store.json"
+    expected = {"format": FORMAT, "dim": dim}
+    if not about.exists():
+        replace_text(about, json.dumps(expected | {"encoder": encoder}))
+        return
+    try:
+        found = json.loads(about.read_text(encoding="utf-8"))
+        same = {name: found[name] for name in expected} == expected
+    except (OSError, ValueError, KeyError, TypeError):
+        same = False
+    if not same:
+        raise UnderstudyError(f"{folder} holds no features of {encoder} that can be read; delete this folder")
+
+
+def frame(keys: Sequence[tuple[bytes, int]]) -> bytes:
+    body = HEAD.pack(MAGIC, len(keys)) + b"".join(KEY.pack(*key) for key in keys)
+    return body + TAIL.pack(zlib.crc32(body))
+
+
+def frames(content: bytes) -> Iterator[tuple[int, list[tuple[bytes, int]]]]:
+    """Whole frames from the start, each with the position after it, up to the first that is not whole."""
+    start = 0
+    while start + HEAD.size <= len(content):
+        magic, count = HEAD.unpack_from(content, start)
+        body_end = start + HEAD.size + count * KEY.size
+        if magic != MAGIC or body_end + TAIL.size > len(content):
+            return
+        if TAIL.unpack_from(content, body_end)[0] != zlib.crc32(content[start:body_end]):
+            return
+        yield body_end + TAIL.size, list(KEY.iter_unpack(content[start + HEAD.size : body_end]))
+        start = body_end + TAIL.size
+
+
+def read_notes(path: Path) -> dict[bytes, list[Note]]:
+    notes: dict[bytes, list[Note]] = {}
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+    for line in lines:
+        try:
+            digest, problem, remedy = json.loads(line)
+            found = notes.setdefault(bytes.fromhex(digest), [])
+        except (ValueError, TypeError):
+            continue  # cut short by a kill; its item is computed again and the note written again
+        if (problem, remedy) not in found:
+            found.append((problem, remedy))
+    return notes
+
+
+def appendable(path: Path) -> BinaryIO:
+    path.touch()
+    return path.open("r+b")
+
+
+def on_disk(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

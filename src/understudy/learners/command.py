@@ -1,0 +1,140 @@
+"""A user's own training script as a learner: a command that reads labels and writes predictions."""
+
+import csv
+import re
+import shlex
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from understudy.errors import UnderstudyError
+from understudy.learners.protocol import Offer, Takes
+
+FILES: Final = {
+    "labels": "labels.csv",
+    "items": "items.csv",
+    "classes": "classes.txt",
+    "predictions": "predictions.npy",
+}
+PLACE: Final = re.compile("{(labels|items|classes|predictions|seed)}")
+TOLERANCE: Final = 1e-3  # how far the probabilities of an item may sum from 1
+
+
+@dataclass(frozen=True)
+class Command:
+    """`command` is run once a training. It reads two tables and writes one array.
+
+    In the command, `{labels}` stands for a CSV file with columns `id` and `label`: what to learn from. `{items}` is a
+    CSV file with the column `id`: what to predict, which is all of `ids`. `{classes}` is a text file with one class
+    a line. `{predictions}` is where the script writes its probabilities: an array (items, classes) as `.npy`, rows in
+    the order of `{items}`, columns in that of `{classes}`. `{seed}` is a number. The command runs in `folder`, not
+    through a shell. What it prints is shown only if it fails, the last line of it.
+    """
+
+    command: str
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    folder: Path = Path()
+    timeout: float | None = None
+
+    takes: Takes = field(default="ids", init=False)
+    offers: frozenset[Offer] = field(default=frozenset(), init=False)
+
+    def __post_init__(self) -> None:
+        for place in ("labels", "predictions"):
+            if "{" + place + "}" not in self.command:
+                raise UnderstudyError(f"the command must contain {{{place}}}; got {self.command!r}")
+        if len(set(self.ids)) < len(self.ids):
+            twice = next(name for name, times in Counter(self.ids).items() if times > 1)
+            raise UnderstudyError(f"the identities of the items must differ; {twice!r} is there twice")
+
+    def fit(
+        self, inputs: Sequence[str], labels: np.ndarray, n_classes: int, *, seed: int = 0, progress: bool = False
+    ) -> "CommandModel":
+        """Run the command on these items and labels; the model holds what it predicted for all `ids`."""
+        labels = np.asarray(labels)
+        if n_classes != len(self.classes):
+            raise UnderstudyError(
+                f"the command was given {len(self.classes)} classes, but {n_classes} are to be learnt"
+            )
+        if len(inputs) != len(labels) or not len(labels):
+            raise UnderstudyError(f"a training needs items and as many labels; got {len(inputs)} and {len(labels)}")
+        if not np.isin(labels, range(n_classes)).all():
+            raise UnderstudyError(f"labels must be 0 to {n_classes - 1}; got {labels.min()} to {labels.max()}")
+        with tempfile.TemporaryDirectory(prefix="understudy-") as scratch:
+            files = {name: Path(scratch) / file for name, file in FILES.items()}
+            answers = [self.classes[label] for label in labels]
+            write_table(files["labels"], ("id", "label"), zip(inputs, answers, strict=True))
+            write_table(files["items"], ("id",), ((name,) for name in self.ids))
+            files["classes"].write_text("".join(f"{name}\n" for name in self.classes), encoding="utf-8")
+            self.run({**{name: str(file) for name, file in files.items()}, "seed": str(seed)})
+            probs = self.read(files["predictions"])
+        return CommandModel(probs, {name: row for row, name in enumerate(self.ids)}, n_classes)
+
+    def run(self, places: dict[str, str]) -> None:
+        # Split first, filled in after: a path with a space in it stays one word.
+        words = [PLACE.sub(lambda place: places[place[1]], word) for word in shlex.split(self.command)]
+        shown = shlex.join(words)
+        try:
+            done = subprocess.run(
+                words, cwd=self.folder, timeout=self.timeout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+        except subprocess.TimeoutExpired as error:
+            raise UnderstudyError(f"{shown} took longer than {self.timeout:g} s; raise the timeout") from error
+        except OSError as error:
+            raise UnderstudyError(f"{shown} could not be started: {error.strerror}; check the command") from error
+        if done.returncode:
+            said = done.stdout.decode(errors="replace").strip().splitlines()
+            raise UnderstudyError(
+                f"{shown} ended with {done.returncode}; its last words: {said[-1] if said else 'none'}"
+            )
+
+    def read(self, file: Path) -> np.ndarray:
+        """The script's predictions, checked."""
+        expected = (len(self.ids), len(self.classes))
+        try:
+            probs = np.load(file, allow_pickle=False)
+        except FileNotFoundError as error:
+            raise UnderstudyError(
+                f"the command wrote no predictions; write a {expected} array to {{predictions}}"
+            ) from error
+        except (ValueError, EOFError, OSError) as error:
+            raise UnderstudyError(f"the command's predictions are no .npy array: {error}") from error
+        if probs.shape != expected:
+            raise UnderstudyError(f"the command must predict an array of shape {expected}; got {probs.shape}")
+        probs = probs.astype(np.float64)
+        good = (probs >= 0).all(1) & (abs(probs.sum(1) - 1) <= TOLERANCE)
+        if not good.all():
+            worst = self.ids[int(good.argmin())]
+            raise UnderstudyError(f"the command's predictions for {worst!r} do not sum to 1; apply a softmax first")
+        return probs
+
+
+@dataclass(frozen=True, eq=False)
+class CommandModel:
+    """What a command predicted."""
+
+    probs: np.ndarray
+    row_of: dict[str, int]
+    n_classes: int
+    interrupted: bool = False
+
+    def predict_proba(self, inputs: Sequence[str]) -> np.ndarray:
+        """Class probabilities of these identities."""
+        unknown = [name for name in inputs if name not in self.row_of]
+        if unknown:
+            raise UnderstudyError(f"{unknown[0]!r} was not among the items the command was to predict; add it to ids")
+        return self.probs[[self.row_of[name] for name in inputs]]
+
+
+def write_table(file: Path, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        table = csv.writer(opened)
+        table.writerow(header)
+        table.writerows(rows)

@@ -1,0 +1,297 @@
+"""A network trained end to end on small images: ResNet18 with a stem for 32 to 64 pixels."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from understudy.errors import UnderstudyError
+from understudy.learners.heads import NOISE_STREAM, as_mask, checked_dropout, draw_bytes
+from understudy.learners.protocol import Offer, Setup, Takes, TrainingHook, checked_training_set
+from understudy.learners.stack import Outputs, entropy_slope
+from understudy.learners.training import Recipe, progress_bar, train
+
+WIDTHS: Final = (64, 128, 256, 512)
+SIDES: Final = range(16, 129)  # below, the last stage sees nothing; above, the stem is too fine
+BORDER: Final = 4  # pixels by which augmentation may move an image
+BLOCK: Final = 512  # images a prediction takes at a time
+
+
+@dataclass(frozen=True)
+class Network:
+    """ResNet18 from scratch. Images are bytes, (n, height, width) or (n, height, width, channels).
+
+    Channels are brought to mean 0 and deviation 1 of the labelled images. With `augment`, an image is moved by up to
+    four pixels and mirrored at random whenever it is learnt from. On a GPU products are taken in bfloat16.
+    """
+
+    augment: bool = True
+    dropout: float = 0.0  # before the last layer
+    recipe: Recipe = field(
+        default_factory=lambda: Recipe(learning_rate=0.1, batch_size=128, epochs=100, schedule="one_cycle")
+    )
+    device: str = "cpu"
+
+    takes: Takes = field(default="images", init=False)
+    offers: frozenset[Offer] = field(
+        default=frozenset({"logits", "features", "activations", "stochastic", "gradients", "hook"}), init=False
+    )
+
+    def __post_init__(self) -> None:
+        checked_dropout(self.dropout)
+
+    def fit(
+        self,
+        inputs: UInt8[np.ndarray, "n h w *channels"],
+        labels: np.ndarray,
+        n_classes: int,
+        *,
+        seed: int = 0,
+        hook: TrainingHook | None = None,
+        progress: bool = False,
+    ) -> "NetworkModel":
+        """One network, trained from scratch."""
+        images, labels = checked_training_set(with_channels(inputs), labels, n_classes, axes=4)
+        trainee = NetworkInTraining(self, images, labels, n_classes, seed)
+        if hook is not None:
+            hook.begin(Setup([inputs], trainee.labels, (seed,), n_classes, WIDTHS, self.recipe.epochs))
+        # Convolutions may add in any order unless told otherwise.
+        with (
+            torch.backends.cudnn.flags(deterministic=True, benchmark=False),
+            progress_bar(progress, f"{len(labels):,} labels", self.recipe.epochs) as tick,
+        ):
+            epochs = train(trainee, self.recipe, [torch.Generator().manual_seed(seed)], hook, tick)
+        trainee.net.eval().requires_grad_(False)
+        interrupted = epochs < self.recipe.epochs
+        return NetworkModel(trainee.net, trainee.shift, trainee.scale, n_classes, self.dropout, interrupted)
+
+
+class NetworkInTraining:
+    """The images and the network of one training."""
+
+    recordable = False  # its kernels are large, and batch norms keep statistics that a trial step would change
+
+    def __init__(self, learner: Network, images: np.ndarray, labels: np.ndarray, n_classes: int, seed: int) -> None:
+        device = torch.device(learner.device)
+        self.learner = learner
+        self.rng = np.random.default_rng([seed, NOISE_STREAM])
+        with torch.random.fork_rng(devices=[]):  # layers draw from the global stream: leave it as it was
+            torch.manual_seed(seed)
+            self.net = ResNet18(images.shape[3], n_classes)
+        self.net.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+        self.images = torch.from_numpy(np.ascontiguousarray(images)).to(device)
+        self.labels = torch.from_numpy(labels).to(device)[None]
+        channels = self.images.flatten(0, 2)
+        self.shift = channels.double().mean(0).float()
+        spread = channels.double().std(0, correction=0).float()
+        self.scale = torch.where(spread > 0, 1 / spread, 1.0)
+        self.drawn: tuple[Tensor, ...] = ()
+
+    def parameters(self) -> list[Tensor]:
+        return list(self.net.parameters())
+
+    def start_epoch(self, epoch: int) -> None:
+        n, device = self.labels.shape[1], self.labels.device
+        moves = torch.from_numpy(self.rng.integers(0, 2 * BORDER + 1, (2, n)))
+        mirrored = torch.from_numpy(self.rng.integers(0, 2, n)).bool()
+        kept = as_mask(draw_bytes((n, WIDTHS[-1]), self.rng), self.learner.dropout)
+        self.drawn = (*moves.to(device), mirrored.to(device), kept.to(device))
+
+    def noise(self, places: slice) -> tuple[Tensor, ...]:
+        return tuple(drawn[places] for drawn in self.drawn)
+
+    def __call__(self, rows: Int[Tensor, "1 b"], noise: tuple[Tensor, ...]) -> Outputs:
+        down, right, mirrored, kept = noise
+        images = as_input(self.images[rows[0]], self.shift, self.scale)
+        if self.learner.augment:
+            images = moved(images, down, right, mirrored)
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=images.is_cuda):
+            hidden, logits = self.net(images, kept if self.learner.dropout else None)
+        return Outputs(tuple(layer[None].float() for layer in hidden), logits[None].float())
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkModel:
+    """A trained network. All methods take images as bytes, and blocks of them at a time."""
+
+    net: "ResNet18"
+    shift: Float[Tensor, "channels"]
+    scale: Float[Tensor, "channels"]
+    n_classes: int
+    dropout: float = 0.0
+    interrupted: bool = False
+
+    def predict_proba(self, inputs: np.ndarray) -> Float[np.ndarray, "n c"]:
+        """Class probabilities."""
+        return self.collect(inputs, lambda images: self.net(images)[1].float().softmax(1))
+
+    def logits(self, inputs: np.ndarray) -> Float[np.ndarray, "n c"]:
+        """What the softmax is taken of."""
+        return self.collect(inputs, lambda images: self.net(images)[1].float())
+
+    def features(self, inputs: np.ndarray) -> Float[np.ndarray, "n h"]:
+        """Outputs of the last stage, averaged over the image: (n, 512)."""
+        return self.collect(inputs, lambda images: self.net(images)[0][-1].float())
+
+    def activations(self, inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Outputs of every stage, averaged over the image: (n, 64), (n, 128), (n, 256), (n, 512)."""
+        joined = self.collect(inputs, lambda images: torch.cat(self.net(images)[0], dim=1).float())
+        return tuple(np.split(joined, np.cumsum(WIDTHS)[:-1], axis=1))
+
+    def stochastic_proba(
+        self, inputs: np.ndarray, passes: int, *, seed: int = 0, dropout: float | None = None
+    ) -> Float[np.ndarray, "n k c"]:
+        """Class probabilities under k masks of the last features, each the same for all images."""
+        rate = checked_dropout(self.dropout if dropout is None else dropout)
+        if not rate or passes < 1:
+            raise UnderstudyError(f"give at least one pass and a dropout above 0; got {passes} and {rate}")
+        rng = np.random.default_rng([seed, NOISE_STREAM])
+        masks = as_mask(draw_bytes((passes, WIDTHS[-1]), rng), rate).to(self.shift.device)
+
+        def block_of_passes(images: Tensor) -> Float[Tensor, "b k c"]:
+            features = self.net(images)[0][-1].float()
+            return self.net.last(features[:, None] * masks).float().softmax(2)
+
+        return self.collect(inputs, block_of_passes)
+
+    def gradient_norms(
+        self, inputs: np.ndarray, of: Literal["entropy", "expected"] = "entropy", layers: Literal["all", "last"] = "all"
+    ) -> Float[np.ndarray, "n"]:
+        """Length of each image's gradient: one length a parameter of the network, summed.
+
+        `entropy`: of the entropy of its prediction. `expected`: of its cross-entropy with each class in turn, weighted
+        by the predicted probability of that class; c times the work. Each image costs a backward pass of its own,
+        unless only the last layer is asked for.
+        """
+        if of not in ("entropy", "expected") or layers not in ("all", "last"):
+            raise UnderstudyError(f"of is 'entropy' or 'expected', layers 'all' or 'last'; got {of!r}, {layers!r}")
+        slopes = entropy_slopes if of == "entropy" else class_slopes
+        function = self.last_lengths if layers == "last" else self.all_lengths
+        return self.collect(inputs, lambda images: function(images, slopes))
+
+    def last_lengths(self, images: Tensor, slopes: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Float[Tensor, "b"]:
+        hidden, logits = self.net(images)
+        slope, weight = slopes(logits.float())  # (b, k, c) and (b, k)
+        lengths = slope.norm(dim=2) * (hidden[-1].float().norm(dim=1, keepdim=True) + 1)
+        return (weight * lengths).sum(1)
+
+    def all_lengths(self, images: Tensor, slopes: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Float[Tensor, "b"]:
+        parameters = {name: value.detach() for name, value in self.net.named_parameters()}
+
+        def along(parameters: dict[str, Tensor], image: Tensor, slope: Tensor) -> Tensor:
+            # The gradient of this inner product is that of the loss whose gradient in the logits is the slope.
+            return (functional_call(self.net, parameters, (image[None],))[1][0] * slope).sum()
+
+        each_gradient = vmap(grad(along), in_dims=(None, 0, 0))
+        found = []
+        for few in torch.split(images, 16):  # a copy of all gradients an image: 45 MB
+            slope, weight = slopes(self.net(few)[1].float())
+            total = torch.zeros_like(weight)
+            for k in range(weight.shape[1]):
+                gradients = each_gradient(parameters, few, slope[:, k])
+                total[:, k] = sum(gradient.flatten(1).norm(dim=1) for gradient in gradients.values())
+            found.append((weight * total).sum(1))
+        return torch.cat(found) if found else images.new_zeros(0)
+
+    def collect(self, inputs: np.ndarray, function: Callable[[Tensor], Any]) -> np.ndarray:
+        images = with_channels(inputs)
+        if images.shape[3] != len(self.shift):
+            raise UnderstudyError(f"this network takes images of {len(self.shift)} channels; got shape {images.shape}")
+        with torch.no_grad(), torch.autocast(self.shift.device.type, torch.bfloat16, enabled=self.shift.is_cuda):
+            return np.concatenate([function(block).float().cpu().numpy() for block in self.blocks(images)])
+
+    def blocks(self, images: np.ndarray) -> Iterator[Tensor]:
+        for start in range(0, max(len(images), 1), BLOCK):
+            block = torch.from_numpy(np.array(images[start : start + BLOCK])).to(self.shift.device)
+            yield as_input(block, self.shift, self.scale)
+
+
+class ResNet18(nn.Module):
+    """Four stages of two residual blocks. The stem keeps every pixel: a 3 x 3 convolution, no pooling."""
+
+    def __init__(self, channels: int, n_classes: int) -> None:
+        super().__init__()
+        self.stem = convolution(channels, WIDTHS[0], 3, 1)
+        before = (WIDTHS[0], *WIDTHS[:-1])
+        self.stages = nn.ModuleList(
+            nn.Sequential(Residual(inner, outer, 1 if i == 0 else 2), Residual(outer, outer, 1))
+            for i, (inner, outer) in enumerate(zip(before, WIDTHS, strict=True))
+        )
+        self.last = nn.Linear(WIDTHS[-1], n_classes)
+
+    def forward(self, images: Tensor, kept: Tensor | None = None) -> tuple[tuple[Tensor, ...], Tensor]:
+        """The stages' outputs averaged over the image, and logits."""
+        values = torch.relu(self.stem(images))
+        hidden = []
+        for stage in self.stages:
+            values = stage(values)
+            hidden.append(values.mean((2, 3)))
+        if kept is not None:
+            hidden[-1] = hidden[-1] * kept
+        return tuple(hidden), self.last(hidden[-1])
+
+
+class Residual(nn.Module):
+    """Two 3 x 3 convolutions beside a shortcut."""
+
+    def __init__(self, inner: int, outer: int, stride: int) -> None:
+        super().__init__()
+        self.first = convolution(inner, outer, 3, stride)
+        self.second = convolution(outer, outer, 3, 1)
+        same = inner == outer and stride == 1
+        self.shortcut = nn.Identity() if same else convolution(inner, outer, 1, stride)
+
+    def forward(self, values: Tensor) -> Tensor:
+        return torch.relu(self.second(torch.relu(self.first(values))) + self.shortcut(values))
+
+
+def convolution(inner: int, outer: int, side: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(inner, outer, side, stride, padding=side // 2, bias=False), nn.BatchNorm2d(outer))
+
+
+def entropy_slopes(logits: Float[Tensor, "b c"]) -> tuple[Float[Tensor, "b 1 c"], Float[Tensor, "b 1"]]:
+    return entropy_slope(logits)[:, None], torch.ones_like(logits[:, :1])
+
+
+def class_slopes(logits: Float[Tensor, "b c"]) -> tuple[Float[Tensor, "b c c"], Float[Tensor, "b c"]]:
+    """For each class the gradient of its cross-entropy in the logits, and its probability."""
+    probs = logits.softmax(1)
+    return probs[:, None] - torch.eye(probs.shape[1], device=probs.device), probs
+
+
+def moved(
+    images: Float[Tensor, "b ch h w"], down: Int[Tensor, "b"], right: Int[Tensor, "b"], mirrored: Tensor
+) -> Float[Tensor, "b ch h w"]:
+    """Each image cut out of a border of zeros at its own place, and mirrored where it says so."""
+    height, width = images.shape[2:]
+    bordered = nn.functional.pad(images, (BORDER,) * 4)
+    lines = down[:, None] + torch.arange(height, device=images.device)
+    columns = torch.arange(width, device=images.device).expand(len(images), -1)
+    columns = right[:, None] + torch.where(mirrored[:, None], width - 1 - columns, columns)
+    which = torch.arange(len(images), device=images.device)[:, None, None]
+    return bordered.permute(0, 2, 3, 1)[which, lines[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def as_input(images: UInt8[Tensor, "b h w ch"], shift: Tensor, scale: Tensor) -> Float[Tensor, "b ch h w"]:
+    return ((images.float() - shift) * scale).permute(0, 3, 1, 2)
+
+
+def with_channels(images: np.ndarray) -> np.ndarray:
+    """Images with their channels last, grey ones too; checked."""
+    images = np.asarray(images)
+    if images.dtype != np.uint8 or images.ndim not in (3, 4):
+        raise UnderstudyError(
+            f"images must be bytes of shape (n, height, width) or (n, height, width, channels); "
+            f"got {images.dtype} of shape {images.shape}"
+        )
+    if not all(side in SIDES for side in images.shape[1:3]):
+        raise UnderstudyError(
+            f"this network is for sides of {SIDES.start} to {SIDES.stop - 1} pixels, best 32 to 64; "
+            f"got {images.shape[1]} x {images.shape[2]}: resize the images, or use an encoder and a head"
+        )
+    return images[..., None] if images.ndim == 3 else images

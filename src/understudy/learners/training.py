@@ -1,0 +1,231 @@
+"""The training loop that heads and networks share: shuffles, steps, schedule, and what may go wrong."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from threading import Event
+from typing import Literal, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from understudy.errors import UnderstudyError
+from understudy.learners.protocol import Step, TrainingDiverged, TrainingHook
+from understudy.learners.stack import Outputs
+
+Tick = Callable[[int], None]  # told the number of epochs done
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How weights are found. As it stands: the paper's."""
+
+    optimiser: Literal["sgd", "adamw"] = "sgd"
+    learning_rate: float = 0.01
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    batch_size: int = 30
+    epochs: int = 100
+    schedule: Literal["step", "one_cycle"] = "step"
+    gamma: float = 0.1  # step: the rate is multiplied by this ...
+    step_every: int = 10  # ... after so many epochs each
+    label_smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "batch_size", "epochs", "gamma", "step_every"):
+            if not getattr(self, name) > 0:
+                raise UnderstudyError(f"{name} must be above 0; got {getattr(self, name)!r}")
+        for name, choices in (("optimiser", ("sgd", "adamw")), ("schedule", ("step", "one_cycle"))):
+            if getattr(self, name) not in choices:
+                raise UnderstudyError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
+
+    def rate(self, epoch: int, done: float) -> float:
+        """The learning rate in this epoch, when this share of all steps is done."""
+        if self.schedule == "step":
+            return self.learning_rate * self.gamma ** (epoch // self.step_every)
+        warm = 0.3  # up from 4 % of the rate, then down to nothing, both along half a cosine
+        if done < warm:
+            return self.learning_rate * (1 - 0.96 * (0.5 + 0.5 * math.cos(math.pi * done / warm)))
+        return self.learning_rate * (0.5 + 0.5 * math.cos(math.pi * (done - warm) / (1 - warm)))
+
+
+@runtime_checkable
+class Trainee(Protocol):
+    """m networks in training on n items each."""
+
+    labels: Int[Tensor, "m n"]
+    recordable: bool  # one step of it may be recorded and replayed
+
+    def parameters(self) -> Sequence[Tensor]: ...
+
+    def start_epoch(self, epoch: int) -> None:
+        """Draw what this epoch needs, noise for its items say, in the order in which they come."""
+
+    def noise(self, places: slice) -> tuple[Tensor, ...]:
+        """What was drawn for the items at these places of the epoch's order."""
+
+    def __call__(self, rows: Int[Tensor, "m b"], noise: tuple[Tensor, ...]) -> Outputs:
+        """The networks' outputs for these items under this noise."""
+
+
+def train(
+    trainee: Trainee,
+    recipe: Recipe,
+    generators: Sequence[torch.Generator],
+    hook: TrainingHook | None = None,
+    tick: Tick | None = None,
+    stop: Event | None = None,
+) -> int:
+    """Train, and return the number of epochs done. Fewer than all where its user interrupted or `stop` was set.
+
+    The order of a network's items comes from its own generator, so that it learns the same alone and among others.
+    """
+    n, device = trainee.labels.shape[1], trainee.labels.device
+    optimiser = make_optimiser(trainee, recipe, hook)
+    step: Callable[..., Tensor] = partial(one_step, trainee, recipe, optimiser, hook)
+    if device.type == "cuda" and trainee.recordable and hook is None:
+        step = Recorded(step, optimiser)
+    starts = range(0, n, recipe.batch_size)
+    for epoch in range(recipe.epochs):
+        order = torch.stack([torch.randperm(n, generator=generator) for generator in generators]).to(device)
+        try:
+            trainee.start_epoch(epoch)
+            total = torch.zeros(len(order), device=device)
+            for i, start in enumerate(starts):
+                if stop is not None and stop.is_set():
+                    return epoch
+                done = (epoch * len(starts) + i) / (recipe.epochs * len(starts))
+                set_rate(optimiser, recipe.rate(epoch, done))
+                places = slice(start, min(start + recipe.batch_size, n))
+                total += step(epoch, order[:, places], trainee.noise(places))
+        except KeyboardInterrupt:
+            return epoch
+        if not total.isfinite().all():
+            raise TrainingDiverged(
+                f"the loss is no longer finite in epoch {epoch + 1} of {recipe.epochs}, with learning rate "
+                f"{recipe.rate(epoch, epoch / recipe.epochs):g}; lower the learning rate or standardise the inputs"
+            )
+        if tick is not None:
+            tick(epoch + 1)
+    return recipe.epochs
+
+
+def one_step(
+    trainee: Trainee,
+    recipe: Recipe,
+    optimiser: torch.optim.Optimizer,
+    hook: TrainingHook | None,
+    epoch: int,
+    rows: Int[Tensor, "m b"],
+    noise: tuple[Tensor, ...],
+) -> Float[Tensor, "m"]:
+    """Move the weights by one batch; the losses before that."""
+    outputs = trainee(rows, noise)
+    labels = trainee.labels.gather(1, rows)
+    losses = cross_entropy(
+        outputs.logits.flatten(0, 1), labels.flatten(), reduction="none", label_smoothing=recipe.label_smoothing
+    ).view_as(labels)
+    if hook is None:
+        loss = losses.mean(1)
+    else:
+        loss = hook.loss(Step(epoch, rows, labels, outputs.hidden, outputs.logits, losses))
+    optimiser.zero_grad()
+    loss.sum().backward()  # type: ignore[no-untyped-call]  # a sum: no network's gradient depends on another's loss
+    optimiser.step()
+    return loss.detach()
+
+
+def make_optimiser(trainee: Trainee, recipe: Recipe, hook: TrainingHook | None) -> torch.optim.Optimizer:
+    parameters, decay = list(trainee.parameters()), recipe.weight_decay
+    if hook is not None:
+        parameters += hook.parameters()
+        decay = hook.weight_decay(decay, trainee.labels.shape[1])
+    on_gpu = trainee.labels.is_cuda
+    # On a GPU the rate is a tensor, which a recorded step reads anew each time.
+    rate = torch.tensor(recipe.learning_rate, device="cuda") if on_gpu else recipe.learning_rate
+    if recipe.optimiser == "adamw":
+        return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay, fused=True, capturable=on_gpu)
+    return torch.optim.SGD(parameters, lr=rate, momentum=recipe.momentum, weight_decay=decay, fused=True)
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimiser.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+class Recorded:
+    """A step that a GPU repeats by itself: recorded once for each batch size, then replayed.
+
+    Launching the small kernels of one step from Python takes longer than running them.
+    """
+
+    def __init__(self, step: Callable[..., Tensor], optimiser: torch.optim.Optimizer) -> None:
+        self.step = step
+        self.optimiser = optimiser
+        self.recordings: dict[int, tuple[torch.cuda.CUDAGraph, list[Tensor], Tensor]] = {}
+
+    def __call__(self, epoch: int, rows: Int[Tensor, "m b"], noise: tuple[Tensor, ...]) -> Float[Tensor, "m"]:
+        size = rows.shape[1]
+        if size not in self.recordings:
+            self.recordings[size] = self.record(epoch, rows, noise)
+        graph, inputs, loss = self.recordings[size]
+        for kept, given in zip(inputs, (rows, *noise), strict=True):
+            kept.copy_(given)
+        graph.replay()
+        return loss
+
+    def record(
+        self, epoch: int, rows: Int[Tensor, "m b"], noise: tuple[Tensor, ...]
+    ) -> tuple[torch.cuda.CUDAGraph, list[Tensor], Tensor]:
+        inputs = [tensor.clone() for tensor in (rows, *noise)]
+        before = self.state()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):  # lets libraries allocate what they need; a recording must not
+                self.step(epoch, inputs[0], tuple(inputs[1:]))
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss = self.step(epoch, inputs[0], tuple(inputs[1:]))
+        self.restore(before)
+        return graph, inputs, loss
+
+    def state(self) -> dict[Tensor, Tensor]:
+        """Copies of all that a step changes."""
+        tensors = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
+        tensors += [value for kept in self.optimiser.state.values() for value in kept.values()]
+        return {tensor: tensor.detach().clone() for tensor in tensors}
+
+    def restore(self, before: dict[Tensor, Tensor]) -> None:
+        """Undo the trial steps. What they made, momentum say, was nothing before them."""
+        with torch.no_grad():
+            for group in self.optimiser.param_groups:
+                for parameter in group["params"]:
+                    parameter.copy_(before[parameter])
+                    for value in self.optimiser.state[parameter].values():
+                        value.copy_(before[value]) if value in before else value.zero_()
+
+
+@contextmanager
+def progress_bar(shown: bool, title: str, epochs: int) -> Iterator[Tick | None]:
+    """A bar on standard error that goes away when training ends, or nothing."""
+    if not shown:
+        with nullcontext():
+            yield None
+        return
+    # Only here: training itself should need no more than torch.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=epochs)
+        yield lambda done: bar.update(task, completed=done)

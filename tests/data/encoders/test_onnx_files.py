@@ -1,0 +1,104 @@
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tests.data.encoders.pictures import picture
+from understudy.data.encoders import Preprocessing, make_encoder
+from understudy.errors import UnderstudyError
+
+IMAGES = [picture(seed) for seed in range(5)]
+KERNEL = np.random.default_rng(0).normal(size=(6, 3, 1, 1)).astype(np.float32)
+
+
+def graph(path: Path, shape: list[int | str], output: str = "map") -> Path:
+    """A 1 x 1 convolution to six columns, as a map and as its global means."""
+    kernel = helper.make_tensor("kernel", TensorProto.FLOAT, KERNEL.shape, KERNEL.flatten())
+    nodes = [
+        helper.make_node("Conv", ["image", "kernel"], ["map"]),
+        helper.make_node("GlobalAveragePool", ["map"], ["pooled"]),
+        helper.make_node("Flatten", ["pooled"], ["flat"]),
+    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in sorted({output, "flat"})]
+    entry = helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [entry], outputs, [kernel]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    model.ir_version = 9
+    onnx.save(model, path)
+    return path
+
+
+def by_hand(preprocessing: Preprocessing) -> np.ndarray:
+    pixels = np.stack([preprocessing.resized(image) for image in IMAGES]).astype(np.float64)
+    normal = (pixels * preprocessing.scale - np.array(preprocessing.mean)) / np.array(preprocessing.std)
+    return np.einsum("bhwc,oc->bo", normal, KERNEL[:, :, 0, 0]) / (pixels.shape[1] * pixels.shape[2])
+
+
+@pytest.mark.parametrize("batch", ["n", 1, 2])
+@pytest.mark.parametrize("output", ["flat", "map"])
+def test_the_graph_is_run_on_prepared_images_whatever_its_batch(tmp_path: Path, batch: int | str, output: str) -> None:
+    path = graph(tmp_path / "m.onnx", [batch, 3, 16, 24], "map")
+    encoder = make_encoder(f"onnx:{path}?mean=0.5&std=0.25&output={output}")
+    assert (encoder.dim, encoder.kind) == (6, "image")
+    got = encoder.encode([encoder.prepare(image) for image in IMAGES])
+    expected = by_hand(Preprocessing(size=(16, 24), mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25)))
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_an_open_size_is_asked_for(tmp_path: Path) -> None:
+    path = graph(tmp_path / "m.onnx", ["n", 3, "h", "w"])
+    with pytest.raises(UnderstudyError, match=r"does not say how large its images are; write onnx:.*\?size=224"):
+        make_encoder(f"onnx:{path}")
+    encoder = make_encoder(f"onnx:{path}?size=8&output=flat")
+    np.testing.assert_allclose(
+        encoder.encode([encoder.prepare(image) for image in IMAGES]),
+        by_hand(Preprocessing(size=8)),
+        rtol=1e-4,
+        atol=1e-4,
+    )
+
+
+def test_the_identity_follows_file_output_and_preprocessing(tmp_path: Path) -> None:
+    path, copy = graph(tmp_path / "m.onnx", ["n", 3, 8, 8]), graph(tmp_path / "copy.onnx", ["n", 3, 8, 8])
+    other = graph(tmp_path / "other.onnx", ["n", 3, 16, 16])
+    names = [f"onnx:{path}", f"onnx:{path}?output=flat", f"onnx:{path}?order=bgr", f"onnx:{other}"]
+    identities = [make_encoder(name).identity for name in names]
+    assert len({*identities}) == 3 + (identities[0] != identities[1])
+    assert make_encoder(f"onnx:{copy}").identity == identities[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "message"),
+    [
+        (["n", 7], "", r"takes tensor\(float\) of shape \['n', 7\]"),
+        (["n", 3, 8, 8], "?size=9", "takes images of 8 x 8; got size 9"),
+        (["n", 3, 8, 8], "?output=logits", "has no output 'logits'; it has flat, map"),
+    ],
+)
+def test_what_does_not_fit_is_told(tmp_path: Path, shape: list[int | str], options: str, message: str) -> None:
+    if len(shape) == 2:
+        entry = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+        same = helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)
+        node = helper.make_node("Identity", ["x"], ["y"])
+        model = helper.make_model(
+            helper.make_graph([node], "g", [entry], [same]), opset_imports=[helper.make_opsetid("", 17)]
+        )
+        model.ir_version = 9
+        onnx.save(model, tmp_path / "m.onnx")
+    else:
+        graph(tmp_path / "m.onnx", shape)
+    with pytest.raises(UnderstudyError, match=message):
+        make_encoder(f"onnx:{tmp_path / 'm.onnx'}{options}")
+
+
+def test_a_broken_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"no graph")
+    with pytest.raises(UnderstudyError, match="is no ONNX file that can be run") as caught:
+        make_encoder(f"onnx:{tmp_path / 'm.onnx'}")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UnderstudyError, match="there is no ONNX file at"):
+        make_encoder("onnx:nowhere.onnx")

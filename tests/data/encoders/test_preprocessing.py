@@ -1,0 +1,97 @@
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.data.encoders.pictures import picture
+from understudy.data.encoders import Preprocessing
+from understudy.errors import UnderstudyError
+
+timm: Any = pytest.importorskip("timm")
+
+
+def tensor(preprocessing: Preprocessing, image: Image.Image) -> torch.Tensor:
+    return preprocessing.normalised(torch.from_numpy(preprocessing.resized(image).copy())[None])[0]
+
+
+@pytest.mark.parametrize("size", [(48, 40), (40, 48), (33, 97), (32, 32), (300, 31)])
+@pytest.mark.parametrize("crop", [1.0, 0.875])
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_crop_prepares_an_image_as_timm_does(size: tuple[int, int], crop: float, interpolation: str) -> None:
+    mean, std = (0.4, 0.5, 0.6), (0.2, 0.3, 0.4)
+    ours = Preprocessing(size=32, resize="crop", crop=crop, interpolation=interpolation, mean=mean, std=std)  # type: ignore[arg-type]
+    theirs = timm.data.create_transform(
+        (3, 32, 32), interpolation=interpolation, mean=mean, std=std, crop_pct=crop, crop_mode="center"
+    )
+    image = picture(0, *size)
+    torch.testing.assert_close(tensor(ours, image), theirs(image), rtol=0, atol=1e-5)
+
+
+def test_squash_keeps_the_whole_image() -> None:
+    image = Image.new("RGB", (400, 20), "black")
+    image.paste("white", (200, 0, 400, 20))
+    squashed = Preprocessing(size=4).resized(image)
+    assert squashed.shape == (4, 4, 3)
+    assert (squashed[:, 0] == 0).all()
+    assert (squashed[:, 3] == 255).all()
+    cropped = Preprocessing(size=4, resize="crop").resized(image)
+    assert (cropped[:, 0] < 128).all()
+    assert (cropped[:, 3] > 128).all()
+
+
+def test_height_comes_before_width() -> None:
+    assert Preprocessing(size=(10, 20)).resized(picture(0)).shape == (10, 20, 3)
+    assert Preprocessing(size=(10, 20), resize="crop").resized(picture(0)).shape == (10, 20, 3)
+
+
+def test_the_formula_is_evaluated_channel_by_channel() -> None:
+    pixels = np.array([[[10, 20, 30]]], np.uint8)
+    rgb = Preprocessing(size=1, scale=0.5, mean=(1, 2, 3), std=(2, 4, 8))
+    bgr = Preprocessing(size=1, scale=0.5, mean=(1, 2, 3), std=(2, 4, 8), order="bgr")
+    image = Image.fromarray(pixels)
+    assert tensor(rgb, image).flatten().tolist() == [(5 - 1) / 2, (10 - 2) / 4, (15 - 3) / 8]
+    assert tensor(bgr, image).flatten().tolist() == [(15 - 1) / 2, (10 - 2) / 4, (5 - 3) / 8]
+
+
+def test_grey_is_the_same_in_three_channels() -> None:
+    grey = Preprocessing(size=8).resized(picture(0).convert("L"))
+    assert grey.shape == (8, 8, 3)
+    assert (grey[..., 0] == grey[..., 2]).all()
+    assert grey.std() > 0
+
+
+def test_options_change_what_they_name() -> None:
+    options = {
+        "size": "64x32",
+        "resize": "crop",
+        "crop": "0.5",
+        "mean": "0.5",
+        "std": "1,2,3",
+        "order": "bgr",
+        "scale": "1",
+    }
+    assert Preprocessing().with_options(options) == Preprocessing(
+        size=(64, 32), resize="crop", crop=0.5, mean=(0.5, 0.5, 0.5), std=(1, 2, 3), order="bgr", scale=1
+    )
+    assert Preprocessing().with_options({"size": "64"}).shape == (64, 64)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"colour": "1"}, "no option 'colour' for this encoder; there are size, resize"),
+        ({"size": "big"}, "size must be a number.*got 'big'"),
+        ({"size": "0"}, "at least one pixel; got size 0"),
+        ({"size": "1x2x3"}, "size is one number, or height x width; got '1x2x3'"),
+        ({"crop": "1.5"}, "crop is the part .* got 1.5"),
+        ({"mean": "1,2"}, "mean has one number or one for each of three channels; got '1,2'"),
+        ({"std": "0"}, "std divides and must not be zero"),
+        ({"resize": "bend"}, "resize must be one of squash, crop; got 'bend'"),
+        ({"order": "gbr"}, "order must be one of rgb, bgr; got 'gbr'"),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnderstudyError, match=message):
+        Preprocessing().with_options(options)

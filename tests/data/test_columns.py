@@ -1,0 +1,35 @@
+"""Columns are found by their names, or named."""
+
+import pytest
+
+from understudy import UnderstudyError
+from understudy.data.columns import chosen
+
+
+@pytest.mark.parametrize(
+    ("there", "named", "found"),
+    [
+        (["path"], {}, {"path": "path"}),
+        (["ID", "Text", "Class", "Split"], {}, {"text": "Text", "label": "Class", "split": "Split", "id": "ID"}),
+        (["image", "filename", "label"], {}, {"path": "filename", "label": "label"}),
+        (["path", "text"], {}, {"path": "path"}),
+        (["path", "text"], {"text": "text"}, {"text": "text"}),
+        (["body", "topic", "label"], {"text": "body", "label": "topic"}, {"text": "body", "label": "topic"}),
+    ],
+)
+def test_columns_are_known_by_what_they_hold(there: list[str], named: dict[str, str], found: dict[str, str]) -> None:
+    assert chosen(there, named, "a.csv") == found
+
+
+@pytest.mark.parametrize(
+    ("there", "named", "message"),
+    [
+        (["a", "b"], {}, r"a.csv has no column of paths \(path, .*its columns are 'a', 'b': name one, as in columns="),
+        (["a", "b"], {"text": "c"}, "a.csv has no column 'c'; its columns are 'a', 'b'"),
+        (["a"], {"texts": "a"}, "columns can be named for path, text, label, split, id; got one for 'texts'"),
+        (["a", "b"], {"text": "a", "path": "b"}, "not for both"),
+    ],
+)
+def test_what_is_missing_is_said_with_what_is_there(there: list[str], named: dict[str, str], message: str) -> None:
+    with pytest.raises(UnderstudyError, match=message):
+        chosen(there, named, "a.csv")

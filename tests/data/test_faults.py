@@ -1,0 +1,47 @@
+"""Faults are collected, named, and raised together or not at all."""
+
+import pytest
+
+from understudy import UnderstudyError
+from understudy.data.faults import Fault, FaultsFound, ItemFault, checked_on_error, count, listing, settle
+
+BROKEN = Fault("a.jpg", "the file is empty", "copy it again")
+NOTE = Fault("b.gif", "animated", "the first frame is used", used=True)
+
+
+def test_a_fault_reads_as_one_line_with_its_remedy() -> None:
+    assert str(BROKEN) == str(ItemFault(BROKEN)) == "a.jpg: the file is empty; copy it again"
+    assert ItemFault(BROKEN).fault is BROKEN
+
+
+def test_faults_are_kept_where_items_may_be_left_out() -> None:
+    assert settle(iter([BROKEN, NOTE]), "skip") == (BROKEN, NOTE)
+
+
+def test_all_faults_are_raised_together_where_none_may_be_left_out() -> None:
+    with pytest.raises(FaultsFound, match="2 items cannot be used") as caught:
+        settle([BROKEN, NOTE, BROKEN], "fail")
+    assert caught.value.faults == (BROKEN, BROKEN)
+
+
+def test_notes_on_items_that_are_used_are_no_reason_to_fail() -> None:
+    assert settle([NOTE], "fail") == (NOTE,)
+
+
+def test_a_long_list_is_cut_and_counted() -> None:
+    faults = [Fault(f"{i}.jpg", "broken", "remove it") for i in range(1234)]
+    shown = listing(faults)
+    assert "9.jpg: broken" in shown
+    assert "10.jpg" not in shown
+    assert shown.endswith("and 1,224 more")
+    assert "\n" not in listing(faults[:1])
+
+
+def test_things_are_counted_in_grammar() -> None:
+    assert [count(range(n), "item") for n in (0, 1, 1000)] == ["0 items", "1 item", "1,000 items"]
+
+
+def test_what_to_do_on_errors_is_one_of_two_words() -> None:
+    assert checked_on_error("fail") == "fail"
+    with pytest.raises(UnderstudyError, match="on_error must be 'skip' or 'fail'; got 'ignore'"):
+        checked_on_error("ignore")

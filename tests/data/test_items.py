@@ -1,0 +1,159 @@
+"""Items are read and decoded one at a time, by row, whatever they are kept in."""
+
+import io
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from understudy import UnderstudyError
+from understudy.data.faults import ItemFault
+from understudy.data.items import ArrayImages, ImageFiles, Items, StoredImages, Texts, printable
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (3, 4, 5, 3), dtype=np.uint8)
+
+
+def png(pixels: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG")
+    return stream.getvalue()
+
+
+class Cells:
+    """What a table gives for a row."""
+
+    def __init__(self, *cells: object) -> None:
+        self.cells = cells
+
+    def __call__(self, row: int) -> object:
+        return self.cells[row]
+
+
+def files(folder: Path) -> ImageFiles:
+    paths = [folder / f"{row}.png" for row in range(3)]
+    for path, pixels in zip(paths, PIXELS, strict=True):
+        path.write_bytes(png(pixels))
+    return ImageFiles(paths)
+
+
+def stored(folder: Path) -> StoredImages:
+    (folder / "on disk").write_bytes(png(PIXELS[2]))
+    cells = Cells(png(PIXELS[0]), {"bytes": png(PIXELS[1])}, {"bytes": None, "path": str(folder / "on disk")})
+    return StoredImages(cells, ["a", "b", "c"])
+
+
+@pytest.fixture(params=["files", "array", "table"])
+def images(request: pytest.FixtureRequest, tmp_path: Path) -> Items:
+    if request.param == "array":
+        return ArrayImages(PIXELS)
+    return files(tmp_path) if request.param == "files" else stored(tmp_path)
+
+
+def shown(items: Items, row: int) -> np.ndarray:
+    return np.asarray(items.decode(row, items.read(row))[0])
+
+
+def test_a_row_gives_its_own_image(images: Items) -> None:
+    assert images.kind == "image"
+    assert len(images) == 3
+    for row in range(3):
+        assert np.array_equal(shown(images, row), PIXELS[row])
+
+
+def test_rows_are_taken_in_the_order_asked_for_again_and_again(images: Items) -> None:
+    taken = images.take([2, 0, 1]).take([1, 0])
+    assert len(taken) == 2
+    assert np.array_equal(shown(taken, 0), PIXELS[0])
+    assert np.array_equal(shown(taken, 1), PIXELS[2])
+    assert len(images.take([])) == 0
+
+
+def test_items_can_be_sent_to_another_process(images: Items) -> None:
+    assert np.array_equal(shown(pickle.loads(pickle.dumps(images)), 1), PIXELS[1])
+
+
+def test_a_file_that_is_gone_is_a_fault_by_name(tmp_path: Path) -> None:
+    items = ImageFiles([tmp_path / "gone.png"], ["gone.png"])
+    with pytest.raises(ItemFault, match=r"^gone.png: no such file; put it back"):
+        items.read(0)
+    assert items.stamp(0) is None
+
+
+def test_a_file_that_cannot_be_read_is_a_fault_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(ItemFault, match=r"folder.png: cannot be read \(Is a directory\); check"):
+        ImageFiles([tmp_path / "folder.png"]).read(0)
+    with pytest.raises(ItemFault, match=r"cannot be read \(embedded null"):
+        ImageFiles([Path("a\0b.png")]).read(0)
+
+
+def test_the_stamp_of_a_file_changes_when_the_file_does(tmp_path: Path) -> None:
+    items = files(tmp_path)
+    before = items.stamp(0)
+    assert before is not None
+    assert before[0] == len(items.read(0))
+    items.paths[0].write_bytes(b"longer or shorter")
+    assert items.stamp(0) != before
+
+
+def test_broken_files_are_named_as_the_caller_names_them(tmp_path: Path) -> None:
+    (tmp_path / "x.png").write_bytes(b"no image")
+    items = ImageFiles([tmp_path / "x.png"], ["cats/x.png"])
+    with pytest.raises(ItemFault, match=r"^cats/x.png: no image format"):
+        items.decode(0, items.read(0))
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 5), (2, 4, 5, 4)])
+def test_arrays_may_be_grey_or_have_transparency(shape: tuple[int, ...]) -> None:
+    clear = ArrayImages(np.zeros(shape, np.uint8))
+    assert shown(clear, 1).tolist() == np.full((4, 5, 3), 255 if shape[3:] else 0).tolist()
+
+
+def test_the_bytes_of_an_image_in_an_array_tell_its_shape() -> None:
+    flat, square = np.zeros((1, 2, 8), np.uint8), np.zeros((1, 4, 4), np.uint8)
+    assert ArrayImages(flat).read(0) != ArrayImages(square).read(0)
+
+
+@pytest.mark.parametrize(
+    "pixels",
+    [np.zeros((2, 4, 4)), np.zeros((2, 4), np.uint8), np.zeros((2, 3, 8, 8), np.uint8), np.zeros((2, 0, 4), np.uint8)],
+)
+def test_arrays_that_are_no_images_are_refused(pixels: np.ndarray) -> None:
+    with pytest.raises(UnderstudyError, match="images in an array must"):
+        ArrayImages(pixels)
+
+
+@pytest.mark.parametrize("cell", [None, {"bytes": None, "path": None}, {}, 3, "text"])
+def test_a_cell_without_an_image_is_a_fault(cell: object) -> None:
+    with pytest.raises(ItemFault, match=r"^row 0: no image in its cell"):
+        StoredImages(Cells(cell), ["row 0"]).read(0)
+
+
+def test_texts_come_back_as_they_are() -> None:
+    texts = Texts(["one", "zwölf Boxkämpfer\n", "\N{SNOWMAN}"])
+    assert texts.kind == "text"
+    assert [texts.decode(row, texts.read(row)) for row in range(3)] == [(text, ()) for text in texts.texts]
+    assert texts.take([2]).texts == ("\N{SNOWMAN}",)
+    assert texts.take([2]).names == ("row 2",)
+
+
+@pytest.mark.parametrize("text", ["", "  \n\t", "\u2003"])
+def test_a_text_of_nothing_but_space_is_a_fault(text: str) -> None:
+    texts = Texts([text], ["line 7"])
+    with pytest.raises(ItemFault, match=r"^line 7: the text is empty"):
+        texts.decode(0, texts.read(0))
+
+
+def test_a_text_with_half_a_character_is_readable_and_differs_from_others() -> None:
+    texts = Texts(["a\ud800b", "a\udfffb"])
+    text, _ = texts.decode(0, texts.read(0))
+    assert text.startswith("a\N{REPLACEMENT CHARACTER}")
+    assert text.encode()
+    assert texts.read(0) != texts.read(1)
+
+
+def test_names_are_made_printable() -> None:
+    assert printable("Käse.jpg") == "Käse.jpg"
+    assert printable("K\udce4se.jpg") == "K\\udce4se.jpg"

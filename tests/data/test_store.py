@@ -1,0 +1,152 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from understudy.data.store import Store, frame, opened
+from understudy.errors import UnderstudyError
+
+DIM = 3
+
+
+def digests(count: int, first: int = 0) -> list[bytes]:
+    return [i.to_bytes(16, "little") for i in range(first, first + count)]
+
+
+def vectors(count: int, first: int = 0) -> np.ndarray:
+    return (np.arange(count * DIM, dtype=np.float32) + DIM * first).reshape(count, DIM)
+
+
+def filled(folder: Path, batches: int = 3, size: int = 2) -> None:
+    with opened(folder, dim=DIM, encoder="e") as store:
+        for first in range(0, batches * size, size):
+            store.append(digests(size, first), vectors(size, first), {digests(1, first)[0]: [("odd", "used")]})
+
+
+def require_whole(store: Store) -> None:
+    """Everything that is promised is there, in whole batches."""
+    assert len(store) % 2 == 0
+    for i in range(len(store)):
+        found = store.get(digests(1, i)[0])
+        assert found is not None
+        np.testing.assert_array_equal(found, vectors(1, i)[0])
+
+
+def test_what_was_appended_is_there_when_opened_again(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with opened(tmp_path, dim=DIM, encoder="e") as store:
+        assert len(store) == 6
+        require_whole(store)
+        assert store.get(b"x" * 16) is None
+        assert store.notes == {digests(1, first)[0]: [("odd", "used")] for first in (0, 2, 4)}
+
+
+def test_keys_cut_at_any_byte_leave_whole_batches_to_which_more_can_be_added(tmp_path: Path) -> None:
+    filled(tmp_path)
+    whole = (tmp_path / "keys.bin").read_bytes()
+    values = (tmp_path / "vectors.f32").read_bytes()
+    step = len(whole) // 3
+    for length in range(len(whole) + 1):
+        (tmp_path / "keys.bin").write_bytes(whole[:length])
+        (tmp_path / "vectors.f32").write_bytes(values)
+        with opened(tmp_path, dim=DIM, encoder="e") as store:
+            assert len(store) == 2 * (length // step)
+            require_whole(store)
+            store.append(digests(2, len(store)), vectors(2, len(store)), {})
+        with opened(tmp_path, dim=DIM, encoder="e") as store:
+            assert len(store) == 2 * (length // step) + 2
+            require_whole(store)
+
+
+def test_vectors_cut_at_any_byte_leave_whole_batches(tmp_path: Path) -> None:
+    filled(tmp_path)
+    keys = (tmp_path / "keys.bin").read_bytes()
+    values = (tmp_path / "vectors.f32").read_bytes()
+    for length in range(len(values) + 1):
+        (tmp_path / "keys.bin").write_bytes(keys)
+        (tmp_path / "vectors.f32").write_bytes(values[:length])
+        with opened(tmp_path, dim=DIM, encoder="e") as store:
+            assert len(store) == 2 * (length // (2 * DIM * 4))
+            require_whole(store)
+    assert (tmp_path / "keys.bin").read_bytes() == keys
+
+
+def test_a_longer_tail_of_vectors_is_cut(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with (tmp_path / "vectors.f32").open("ab") as file:
+        file.write(b"half a vec")
+    filled_size = 6 * DIM * 4
+    with opened(tmp_path, dim=DIM, encoder="e") as store:
+        require_whole(store)
+    assert (tmp_path / "vectors.f32").stat().st_size == filled_size
+
+
+def test_any_flipped_byte_of_the_keys_is_recognised(tmp_path: Path) -> None:
+    filled(tmp_path, batches=2)
+    keys, values = (tmp_path / "keys.bin").read_bytes(), (tmp_path / "vectors.f32").read_bytes()
+    for place in range(len(keys)):
+        broken = bytearray(keys)
+        broken[place] ^= 0x40
+        (tmp_path / "keys.bin").write_bytes(broken)
+        (tmp_path / "vectors.f32").write_bytes(values)
+        with opened(tmp_path, dim=DIM, encoder="e") as store:
+            assert len(store) == 2 * (place >= len(keys) // 2)
+            require_whole(store)
+
+
+def test_a_vector_that_is_not_what_was_written_is_as_good_as_missing_and_can_be_written_again(tmp_path: Path) -> None:
+    filled(tmp_path)
+    values = bytearray((tmp_path / "vectors.f32").read_bytes())
+    values[DIM * 4 + 1] ^= 1
+    (tmp_path / "vectors.f32").write_bytes(values)
+    damaged = digests(1, 1)[0]
+    with opened(tmp_path, dim=DIM, encoder="e") as store:
+        assert [store.get(digest) is None for digest in digests(3)] == [False, True, False]
+        store.append([damaged], vectors(1, 1), {})
+    with opened(tmp_path, dim=DIM, encoder="e") as store:
+        found = store.get(damaged)
+        assert found is not None
+        np.testing.assert_array_equal(found, vectors(1, 1)[0])
+
+
+def test_a_note_cut_short_is_forgotten(tmp_path: Path) -> None:
+    filled(tmp_path)
+    notes = (tmp_path / "notes.jsonl").read_text()
+    (tmp_path / "notes.jsonl").write_text(notes[:-9])
+    with opened(tmp_path, dim=DIM, encoder="e") as store:
+        assert len(store.notes) == 2
+
+
+def test_another_process_is_told_to_wait(tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom understudy.data.store import opened\n"
+        f"with opened(Path({str(tmp_path)!r}), dim={DIM}, encoder='e'): pass"
+    )
+    with opened(tmp_path, dim=DIM, encoder="e"):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "another process is computing features of e; wait until it is done" in done.stderr
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("about", ['{"format": 2, "dim": 3}', '{"format": 1, "dim": 4}', "{", "[]"])
+def test_a_folder_of_another_kind_is_refused(tmp_path: Path, about: str) -> None:
+    filled(tmp_path)
+    (tmp_path / "store.json").write_text(about)
+    with (
+        pytest.raises(UnderstudyError, match="holds no features of e that can be read; delete this folder"),
+        opened(tmp_path, dim=DIM, encoder="e"),
+    ):
+        pass
+
+
+def test_a_frame_is_as_long_as_it_says() -> None:
+    assert len(frame([(b"x" * 16, 1), (b"y" * 16, 2)])) == 8 + 2 * 20 + 4
+
+
+def test_the_folder_says_what_it_is_for(tmp_path: Path) -> None:
+    filled(tmp_path)
+    assert json.loads((tmp_path / "store.json").read_text()) == {"format": 1, "dim": DIM, "encoder": "e"}

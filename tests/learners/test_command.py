@@ -1,0 +1,93 @@
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from understudy import UnderstudyError
+from understudy.learners.command import Command
+from understudy.learners.protocol import Learner, Model
+
+# Learns the length of an identity: the class of the labelled item whose identity is most like it in length.
+SCRIPT = """
+import csv, sys
+import numpy as np
+labels, items, classes, predictions, seed = sys.argv[1:]
+names = open(classes, encoding="utf-8").read().splitlines()
+known = [(len(row["id"]), names.index(row["label"])) for row in csv.DictReader(open(labels, encoding="utf-8"))]
+asked = [row["id"] for row in csv.DictReader(open(items, encoding="utf-8"))]
+probs = np.full((len(asked), len(names)), 0.1)
+for row, name in enumerate(asked):
+    probs[row, min(known, key=lambda pair: abs(pair[0] - len(name)))[1]] += float(seed)
+np.save(predictions, probs / probs.sum(1, keepdims=True))
+"""
+IDS = ("a", "b", 'ü,\n"x" and more', "another long one", "c")
+CLASSES = ("short", "long, or so")
+PLACES = "{labels} {items} {classes} {predictions} {seed}"
+
+
+def command(folder: Path, script: str, places: str = PLACES, **settings: float) -> Command:
+    file = folder / "my script.py"
+    file.write_text(script)
+    return Command(f"{sys.executable} {str(file)!r} {places}", IDS, CLASSES, folder, **settings)
+
+
+def test_a_script_reads_labels_and_writes_predictions(tmp_path: Path) -> None:
+    learner = command(tmp_path, SCRIPT)
+    assert isinstance(learner, Learner)
+    model = learner.fit([IDS[0], IDS[2]], np.array([0, 1]), 2, seed=5)
+    assert isinstance(model, Model)
+    probs = model.predict_proba(IDS[::-1])
+    assert probs.argmax(1).tolist() == [0, 1, 1, 0, 0]
+    np.testing.assert_allclose(probs.max(1), 5.1 / 5.2)
+
+
+def test_the_command_runs_in_its_folder_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    script = "import os, sys; open('ran', 'w').write(os.path.dirname(sys.argv[1]))\n" + SCRIPT
+    command(tmp_path, script).fit([IDS[0]], np.array([0]), 2)
+    assert not Path((tmp_path / "ran").read_text()).exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ("print('first'); raise SystemExit('no GPU today')", "ended with 1; its last words: no GPU today"),
+        ("pass", r"wrote no predictions; write a \(5, 2\) array"),
+        ("import sys; open(sys.argv[4], 'w').write('hello')", "no .npy array"),
+        ("import sys, numpy; numpy.save(sys.argv[4], numpy.ones((5, 3)))", r"shape \(5, 2\); got \(5, 3\)"),
+        ("import sys, numpy; numpy.save(sys.argv[4], numpy.ones((5, 2)))", "'a' do not sum to 1; apply a softmax"),
+        ("import sys, numpy; numpy.save(sys.argv[4], numpy.full((5, 2), numpy.nan))", "do not sum to 1"),
+        ("import sys, numpy; numpy.save(sys.argv[4], numpy.array([[2, -1]] * 5))", "do not sum to 1"),
+        ("import sys, numpy; numpy.save(sys.argv[4], [[object()]], allow_pickle=True)", "no .npy array"),
+    ],
+)
+def test_a_script_that_fails_is_one_line(tmp_path: Path, script: str, complaint: str) -> None:
+    with pytest.raises(UnderstudyError, match=complaint) as error:
+        command(tmp_path, script).fit([IDS[0]], np.array([0]), 2)
+    assert "\n" not in str(error.value)
+
+
+def test_a_script_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(UnderstudyError, match=r"took longer than 0\.2 s"):
+        command(tmp_path, "import time; time.sleep(60)", timeout=0.2).fit([IDS[0]], np.array([0]), 2)
+
+
+def test_a_command_that_is_not_there_is_one_line() -> None:
+    with pytest.raises(UnderstudyError, match="could not be started: No such file"):
+        Command("no-such-program {labels} {predictions}", IDS, CLASSES).fit([IDS[0]], np.array([0]), 2)
+
+
+def test_bad_calls_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnderstudyError, match=r"must contain \{predictions\}"):
+        Command("train {labels}", IDS, CLASSES)
+    with pytest.raises(UnderstudyError, match="must differ; 'a' is there twice"):
+        Command("train {labels} {predictions}", ("a", "a"), CLASSES)
+    learner = command(tmp_path, SCRIPT)
+    with pytest.raises(UnderstudyError, match="given 2 classes, but 3"):
+        learner.fit([IDS[0]], np.array([0]), 3)
+    with pytest.raises(UnderstudyError, match="got 1 and 2"):
+        learner.fit([IDS[0]], np.array([0, 1]), 2)
+    with pytest.raises(UnderstudyError, match="labels must be 0 to 1"):
+        learner.fit([IDS[0]], np.array([2]), 2)
+    with pytest.raises(UnderstudyError, match="'new' was not among the items"):
+        learner.fit([IDS[0]], np.array([0]), 2).predict_proba(["new"])

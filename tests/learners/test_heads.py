@@ -1,0 +1,373 @@
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tests.learners.literal import as_sequential, gradient_lengths
+from tests.learners.tasks import blobs
+from understudy import UnderstudyError
+from understudy.learners import heads
+from understudy.learners.heads import Head
+from understudy.learners.named import modern, paper
+from understudy.learners.protocol import Job, Learner, Model, Step, TrainingHook
+from understudy.learners.training import Recipe
+
+SHORT = Recipe(epochs=15, batch_size=8, learning_rate=0.05)
+PLAIN = Head((16, 12), recipe=SHORT)
+FANCY = Head((16, 12), "gelu", 0.25, "columns", Recipe("adamw", 3e-3, batch_size=8, epochs=15, schedule="one_cycle"))
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_heads_meet_the_protocols() -> None:
+    assert isinstance(PLAIN, Learner)
+    assert isinstance(PLAIN.fit(*blobs(9), 3), Model)
+
+
+@pytest.mark.parametrize("head", [PLAIN, FANCY], ids=["plain", "fancy"])
+@pytest.mark.parametrize("m", [1, 2, 7])
+def test_many_heads_at_once_are_the_heads_one_by_one(head: Head, m: int) -> None:
+    jobs = [Job(*blobs(45, seed=seed), seed + 100) for seed in range(m)]
+    items, _ = blobs(20, seed=50)
+    for job, model in zip(jobs, head.fit_many(jobs, 3), strict=True):
+        alone = head.fit(job.inputs, job.labels, 3, seed=job.seed)
+        np.testing.assert_allclose(model.logits(items), alone.logits(items), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("m", [2, 5])
+def test_heads_shared_out_to_threads_are_the_same_heads(m: int) -> None:
+    jobs = [Job(*blobs(45, seed=seed), seed) for seed in range(m)]
+    items, _ = blobs(20, seed=50)
+    shared = FANCY.fit_many(jobs, 3)
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    for job, model in zip(jobs, shared, strict=True):
+        alone = FANCY.fit(job.inputs, job.labels, 3, seed=job.seed)
+        np.testing.assert_allclose(model.logits(items), alone.logits(items), rtol=1e-4, atol=1e-4)
+
+
+def test_jobs_of_different_sizes_come_back_in_their_order() -> None:
+    jobs = [Job(*blobs(n, seed=n), n) for n in (12, 30, 12, 45)]
+    items, _ = blobs(20, seed=50)
+    for job, model in zip(jobs, PLAIN.fit_many(jobs, 3), strict=True):
+        alone = PLAIN.fit(job.inputs, job.labels, 3, seed=job.seed)
+        np.testing.assert_allclose(model.logits(items), alone.logits(items), rtol=1e-4, atol=1e-4)
+
+
+class ReachesAcross(TrainingHook):
+    """Asks a lot of the second network only."""
+
+    def loss(self, step: Step) -> Tensor:
+        factor = torch.ones(len(step.losses))
+        factor[1] = 5.0
+        return factor * step.losses.mean(1)
+
+
+def test_what_a_hook_asks_of_one_network_is_nothing_to_the_others() -> None:
+    jobs = [Job(*blobs(30, seed=seed), seed) for seed in range(3)]
+    items, _ = blobs(20, seed=50)
+    plain, hooked = PLAIN.fit_many(jobs, 3), PLAIN.fit_many(jobs, 3, hook=ReachesAcross())
+    for j, same in enumerate([True, False, True]):
+        assert np.allclose(plain[j].logits(items), hooked[j].logits(items), atol=1e-4) == same
+
+
+def test_a_hook_wants_heads_of_one_shape() -> None:
+    with pytest.raises(UnderstudyError, match="one shape at a time"):
+        PLAIN.fit_many([Job(*blobs(12)), Job(*blobs(15))], 3, hook=TrainingHook())
+
+
+@pytest.mark.parametrize("head", [PLAIN, FANCY], ids=["plain", "fancy"])
+def test_the_same_seed_gives_the_same_head_whatever_else_draws(head: Head) -> None:
+    inputs, labels = blobs(30)
+    first = head.fit(inputs, labels, 3, seed=5)
+    torch.manual_seed(1234)
+    before = torch.random.get_rng_state()
+    second = head.fit(inputs, labels, 3, seed=5)
+    assert torch.equal(torch.random.get_rng_state(), before), "the caller's random numbers were used up"
+    other = head.fit(inputs, labels, 3, seed=6)
+    np.testing.assert_array_equal(first.logits(inputs), second.logits(inputs))
+    assert abs(first.logits(inputs) - other.logits(inputs)).max() > 1e-3
+
+
+@pytest.mark.parametrize("make", [paper, modern])
+def test_named_heads_learn_easy_classes(make: object) -> None:
+    inputs, labels = blobs(120, c=4, d=8)
+    items, classes = blobs(400, c=4, d=8)[0][120:], blobs(400, c=4, d=8)[1][120:]
+    model = make().fit(inputs, labels, 4)  # type: ignore[operator]
+    assert (model.predict_proba(items).argmax(1) == classes).mean() > 0.95
+
+
+def test_classes_without_labels_are_columns_all_the_same() -> None:
+    inputs, labels = blobs(30, c=2)
+    probs = PLAIN.fit(inputs, labels, 6).predict_proba(inputs)
+    assert probs.shape == (30, 6)
+    np.testing.assert_allclose(probs.sum(1), 1, rtol=1e-5)
+    assert probs[:, 2:].max() < 0.2
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_fewer_labels_than_a_batch_and_a_single_class_are_enough(n: int) -> None:
+    inputs = blobs(n)[0]
+    for head in (PLAIN, FANCY):
+        longer = replace(head, recipe=replace(head.recipe, epochs=100, gamma=0.9))
+        probs = longer.fit(inputs, np.full(n, 2), 3).predict_proba(inputs)
+        assert (probs.argmax(1) == 2).all()
+
+
+def test_one_class_in_all_is_certain() -> None:
+    np.testing.assert_allclose(PLAIN.fit(blobs(9)[0], np.zeros(9, int), 1).predict_proba(blobs(4)[0]), 1)
+
+
+def test_columns_are_scaled_by_what_the_labelled_items_are_like() -> None:
+    inputs, labels = blobs(30)
+    model = FANCY.fit(inputs, labels, 3)
+    np.testing.assert_allclose(model.shift, inputs.mean(0), rtol=1e-4)
+    np.testing.assert_allclose(model.scale, 1 / inputs.std(0), rtol=1e-4)
+    whole = replace(FANCY, scaling="whole").fit(inputs, labels, 3)
+    np.testing.assert_allclose(whole.scale, 1 / np.sqrt(inputs.var(0).mean()), rtol=1e-4)
+    moved = FANCY.fit(inputs * 1000 + 77, labels, 3)
+    np.testing.assert_allclose(moved.logits(inputs * 1000 + 77), model.logits(inputs), rtol=0.02, atol=0.02)
+
+
+def test_a_constant_column_does_no_harm() -> None:
+    inputs, labels = blobs(30)
+    inputs[:, 2] = 7
+    model = FANCY.fit(inputs, labels, 3)
+    others = inputs.copy()
+    others[:, 2] = -1e6
+    np.testing.assert_array_equal(model.logits(others), model.logits(inputs))
+
+
+def test_inputs_are_taken_as_they_come_and_left_as_they_were() -> None:
+    inputs, labels = blobs(30)
+    expected = PLAIN.fit(inputs, labels, 3).logits(inputs)
+    doubles, backwards = inputs.astype(np.float64), np.asfortranarray(inputs)
+    backwards.setflags(write=False)
+    for same in (doubles, backwards):
+        np.testing.assert_array_equal(PLAIN.fit(same, labels.astype(np.int16), 3).logits(same), expected)
+    halves = inputs.astype(np.float16)
+    widened = PLAIN.fit(halves.astype(np.float32), labels, 3)
+    np.testing.assert_array_equal(PLAIN.fit(halves, labels, 3).logits(halves), widened.logits(halves))
+    np.testing.assert_array_equal(inputs, blobs(30)[0])
+
+
+def test_blocks_of_rows_are_put_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, labels = blobs(30)
+    model = FANCY.fit(inputs, labels, 3)
+    methods = ("predict_proba", "logits", "features", "gradient_norms")
+    whole = [getattr(model, method)(inputs) for method in methods]
+    monkeypatch.setattr(heads, "BLOCK", 7)
+    for method, expected in zip(methods, whole, strict=True):
+        np.testing.assert_allclose(getattr(model, method)(inputs), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_no_items_give_no_rows() -> None:
+    model = PLAIN.fit(*blobs(9), 3)
+    none = np.empty((0, 5))
+    assert model.predict_proba(none).shape == (0, 3)
+    assert model.features(none).shape == (0, 12)
+    assert model.gradient_norms(none).shape == (0,)
+    assert model.stochastic_proba(none, 4, dropout=0.5).shape == (0, 4, 3)
+
+
+def test_activations_are_the_outputs_of_every_hidden_layer() -> None:
+    inputs, labels = blobs(30)
+    model = PLAIN.fit(inputs, labels, 3)
+    first, last = model.activations(inputs)
+    net = as_sequential(model.stack)
+    np.testing.assert_allclose(first, net[:2](torch.from_numpy(inputs)).detach(), rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(last, model.features(inputs))
+    weight, bias = model.stack.weights[-1][0].numpy(), model.stack.biases[-1][0].numpy()
+    np.testing.assert_allclose(last @ weight + bias, model.logits(inputs), rtol=1e-4, atol=1e-5)
+
+
+# -- stochastic passes ------------------------------------------------------------------------------------
+
+
+def test_a_pass_uses_one_mask_for_all_items() -> None:
+    inputs, labels = blobs(30)
+    model = PLAIN.fit(inputs, labels, 3)
+    twice = np.repeat(inputs[:4], 2, axis=0)
+    probs = model.stochastic_proba(twice, 20, dropout=0.5)
+    assert probs.shape == (8, 20, 3)
+    np.testing.assert_allclose(probs.sum(2), 1, rtol=1e-5)
+    np.testing.assert_array_equal(probs[::2], probs[1::2])
+    assert probs[0].std(0).max() > 0.01, "the passes do not differ"
+
+
+def test_passes_do_not_depend_on_the_blocks_or_on_the_other_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, labels = blobs(30)
+    model = FANCY.fit(inputs, labels, 3)
+    whole = model.stochastic_proba(inputs, 6, seed=3)
+    monkeypatch.setattr(heads, "BLOCK", 4)
+    np.testing.assert_allclose(model.stochastic_proba(inputs[10:], 6, seed=3), whole[10:], rtol=1e-4, atol=1e-6)
+    assert abs(model.stochastic_proba(inputs, 6, seed=4) - whole).max() > 0.01
+
+
+def test_masks_keep_the_mean_of_what_they_hide() -> None:
+    drawn = heads.draw_bytes((2000, 500), np.random.default_rng(0))
+    for rate in (0.25, 0.5, 0.75):
+        mask = heads.as_mask(drawn, rate)
+        assert mask.mean().item() == pytest.approx(1, abs=0.01)
+        assert (mask == 0).float().mean().item() == pytest.approx(rate, abs=0.005)
+    assert (heads.as_mask(drawn, 0.0) == 1).all()
+
+
+def test_passes_without_dropout_are_refused() -> None:
+    model = PLAIN.fit(*blobs(9), 3)
+    with pytest.raises(UnderstudyError, match=r"give dropout=0\.5"):
+        model.stochastic_proba(blobs(9)[0], 5)
+    with pytest.raises(UnderstudyError, match="below 1; got 1"):
+        model.stochastic_proba(blobs(9)[0], 5, dropout=1.0)
+    with pytest.raises(UnderstudyError, match="1 or more; got 0"):
+        model.stochastic_proba(blobs(9)[0], 0, dropout=0.5)
+
+
+# -- gradients --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", ["entropy", "expected"])
+def test_gradient_norms_are_those_of_automatic_differentiation(of: str) -> None:
+    inputs, labels = blobs(12)
+    model = PLAIN.fit(inputs, labels, 3)
+    net = as_sequential(model.stack)
+    expected = [gradient_lengths(net, torch.from_numpy(item), of) for item in inputs]
+    np.testing.assert_allclose(model.gradient_norms(inputs, of), expected, rtol=1e-4, atol=1e-6)  # type: ignore[arg-type]
+    hidden = torch.from_numpy(model.features(inputs))
+    last = [gradient_lengths(net[-1:], item, of) for item in hidden]
+    np.testing.assert_allclose(model.gradient_norms(inputs, of, "last"), last, rtol=1e-4, atol=1e-6)  # type: ignore[arg-type]
+
+
+def test_the_expected_length_in_the_last_layer_has_a_closed_form() -> None:
+    inputs, labels = blobs(12)
+    model = PLAIN.fit(inputs, labels, 3)
+    p, h = model.predict_proba(inputs).astype(np.float64), model.features(inputs)
+    lengths = np.sqrt((p**2).sum(1, keepdims=True) - 2 * p + 1)
+    expected = (np.linalg.norm(h, axis=1) + 1) * (p * lengths).sum(1)
+    np.testing.assert_allclose(model.gradient_norms(inputs, "expected", "last"), expected, rtol=1e-4)
+
+
+# -- what goes wrong --------------------------------------------------------------------------------------
+
+
+class Impatient(TrainingHook):
+    """A person who presses Ctrl-C in the middle of the fourth epoch."""
+
+    def loss(self, step: Step) -> Tensor:
+        if step.epoch == 3:
+            raise KeyboardInterrupt
+        return super().loss(step)
+
+
+def test_an_interrupted_training_leaves_a_usable_model() -> None:
+    inputs, labels = blobs(30)
+    model = PLAIN.fit(inputs, labels, 3, hook=Impatient())
+    assert model.interrupted
+    assert not PLAIN.fit(inputs, labels, 3).interrupted
+    np.testing.assert_allclose(model.predict_proba(inputs).sum(1), 1, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_an_interrupt_reaches_heads_in_threads() -> None:
+    inputs, labels = blobs(300)
+    long = Head((16, 12), recipe=Recipe(epochs=1_000_000, batch_size=8))
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    start = time.monotonic()
+    models = long.fit_many([Job(inputs, labels, seed) for seed in range(4)], 3)
+    assert time.monotonic() - start < 30
+    assert [model.interrupted for model in models] == [True] * 4
+    assert np.isfinite(models[3].logits(inputs)).all()
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_an_error_in_one_thread_ends_the_others() -> None:
+    jobs = [Job(*blobs(30), seed) for seed in range(4)]
+    jobs[1] = Job(blobs(30)[0] * 1e30, blobs(30)[1], 1)
+    with pytest.raises(UnderstudyError, match="no longer finite"):
+        replace(PLAIN, activation="relu", recipe=replace(SHORT, epochs=10_000)).fit_many(jobs, 3)
+
+
+def test_the_progress_bar_speaks_to_standard_error_and_goes_away(capsys: pytest.CaptureFixture[str]) -> None:
+    PLAIN.fit(*blobs(9), 3, progress=True)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("inputs", "labels", "complaint"),
+    [
+        (np.zeros(5), np.zeros(5, int), "must have 2 axes"),
+        (np.zeros((5, 2)), np.zeros(4, int), "5 items need as many labels"),
+        (np.zeros((0, 2)), np.zeros(0, int), "at least one labelled item"),
+        (np.zeros((5, 2)), np.zeros(5), "labels must be integers"),
+        (np.zeros((5, 2)), np.array([0, 1, 2, 3, 1]), "0 to 2 for 3 classes; got 0 to 3"),
+        (np.zeros((5, 2)), np.array([0, 1, -1, 0, 1]), "got -1 to 1"),
+        (np.array([[1.0], [np.nan]]), np.array([0, 1]), "item 1 of 2 has inputs that are not finite"),
+    ],
+)
+def test_what_cannot_be_learnt_from_is_refused(inputs: np.ndarray, labels: np.ndarray, complaint: str) -> None:
+    with pytest.raises(UnderstudyError, match=complaint):
+        PLAIN.fit(inputs, labels, 3)
+
+
+def test_questions_of_the_wrong_shape_are_refused() -> None:
+    with pytest.raises(UnderstudyError, match=r"takes 5 columns of features; got shape \(4, 6\)"):
+        PLAIN.fit(*blobs(9), 3).predict_proba(np.zeros((4, 6)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"hidden": ()}, "widths of at least one layer"),
+        ({"hidden": (5, 0)}, "each 1 or more"),
+        ({"activation": "sigmoid"}, "tanh, relu, gelu; got 'sigmoid'"),
+        ({"dropout": 1.0}, "below 1"),
+        ({"scaling": "rows"}, "none, columns, whole"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, object], complaint: str) -> None:
+    with pytest.raises(UnderstudyError, match=complaint):
+        Head(**settings)  # type: ignore[arg-type]
+
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@needs_gpu
+@pytest.mark.parametrize("head", [PLAIN, replace(FANCY, dropout=0.0)], ids=["plain", "fancy"])
+def test_a_gpu_finds_the_same_heads(head: Head) -> None:
+    jobs = [Job(*blobs(45, seed=seed), seed) for seed in range(3)]
+    items, _ = blobs(20, seed=50)
+    for here, there in zip(head.fit_many(jobs, 3), replace(head, device="cuda").fit_many(jobs, 3), strict=True):
+        np.testing.assert_allclose(there.logits(items), here.logits(items), rtol=1e-2, atol=1e-3)
+
+
+@needs_gpu
+def test_with_dropout_a_gpu_finds_the_same_heads_together_one_by_one_and_again() -> None:
+    head = replace(FANCY, device="cuda")
+    jobs = [Job(*blobs(45, seed=seed), seed) for seed in range(3)]
+    items, _ = blobs(20, seed=50)
+    for job, model in zip(jobs, head.fit_many(jobs, 3), strict=True):
+        alone, again = (head.fit(job.inputs, job.labels, 3, seed=job.seed).logits(items) for _ in range(2))
+        np.testing.assert_array_equal(alone, again)
+        np.testing.assert_allclose(model.logits(items), alone, rtol=1e-3, atol=1e-3)
+
+
+@needs_gpu
+def test_a_recorded_step_is_the_step() -> None:
+    inputs, labels = blobs(45)
+    plain, hooked = (replace(FANCY, device="cuda").fit(inputs, labels, 3, hook=hook) for hook in (None, TrainingHook()))
+    np.testing.assert_allclose(plain.logits(inputs), hooked.logits(inputs), rtol=1e-3, atol=1e-3)

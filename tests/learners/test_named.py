@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+
+from tests.learners.tasks import blobs
+from understudy import UnderstudyError
+from understudy.learners.heads import Head
+from understudy.learners.named import LEARNERS, make_learner
+from understudy.learners.protocol import Learner
+from understudy.learners.training import Recipe
+
+OWN = Head((7,))
+NOTHING = 3
+
+
+def own_learner() -> Learner:
+    return OWN
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_name_makes_a_learner(name: str) -> None:
+    learner = make_learner(name)
+    assert isinstance(learner, Learner)
+    assert LEARNERS[name].__doc__
+
+
+def test_the_papers_head_has_the_papers_settings() -> None:
+    head = make_learner("paper")
+    assert isinstance(head, Head)
+    assert (head.hidden, head.activation, head.dropout, head.scaling) == ((300, 300, 300), "tanh", 0, "none")
+    assert head.recipe == Recipe("sgd", 0.01, 0.9, 5e-4, 30, 100, "step", 0.1, 10, 0.0)
+    slow = make_learner("paper_slow")
+    assert isinstance(slow, Head)
+    assert slow.recipe == Recipe(gamma=0.9)
+
+
+@pytest.mark.parametrize("name", ["logistic", "modern"])
+def test_learners_on_features_learn(name: str) -> None:
+    inputs, labels = blobs(120)
+    probs = make_learner(name).fit(inputs, labels, 3).predict_proba(inputs)
+    assert (probs.argmax(1) == labels).mean() > 0.95
+    np.testing.assert_allclose(probs.sum(1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["OWN", "own_learner"])
+def test_ones_own_learner_is_found_by_its_import_path(name: str) -> None:
+    assert make_learner(f"tests.learners.test_named:{name}") is OWN
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("papper", "no learner 'papper'; choose one of paper, paper_slow, modern"),
+        ("no_such_module:thing", "cannot be imported.*PYTHONPATH"),
+        ("tests.learners.test_named:missing", "cannot be imported"),
+        ("tests.learners.test_named:NOTHING", "is no learner; it needs takes, offers and fit"),
+        ("builtins:dict", "is no learner"),
+    ],
+)
+def test_other_names_are_refused(name: str, complaint: str) -> None:
+    with pytest.raises(UnderstudyError, match=complaint):
+        make_learner(name)
