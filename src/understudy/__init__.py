@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from understudy.errors import PoolExhausted, UnderstudyError
+from understudy.version import __version__
 
 if TYPE_CHECKING:
     from understudy.core.explanation import Explanation
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
     from understudy.data.pool import Pool
     from understudy.data.sources import load
 
-__version__ = "0.1.0"
 __all__ = ["Explanation", "Pool", "PoolExhausted", "Surrogate", "UnderstudyError", "__version__", "load"]
 
 _HOMES = {

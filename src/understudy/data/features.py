@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from understudy.data.items import ImageFiles, Items, Stamp, Texts
 from understudy.data.pool import Dataset, Pool
 from understudy.data.store import replace_text
 from understudy.errors import UnderstudyError
+from understudy.version import __version__
 
 FORMAT: Final = 1
 ABOUT: Final = "embedding.json"
@@ -108,7 +108,7 @@ def write_features(
         "d": dim,
         "classes": list(pool.classes),
         "kind": None if pool.items is None else pool.items.kind,
-        "version": version("understudy"),
+        "version": __version__,
     }
     replace_text(folder / ABOUT, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
 

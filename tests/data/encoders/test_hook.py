@@ -70,3 +70,8 @@ def test_the_keras_resnet_of_the_examples_goes_through_the_hook() -> None:
     assert (encoder.name, encoder.dim) == ("keras_resnet50", 2048)
     red = encoder.prepare(picture(0))
     assert np.asarray(red).shape == (224, 224, 3)
+
+
+def test_a_precision_cannot_be_given_from_outside(file: Path) -> None:
+    with pytest.raises(UnderstudyError, match="choose their precision themselves"):
+        make_encoder(f"python:{file}:encoder", precision="bfloat16")

@@ -57,6 +57,8 @@ def make_encoder(name: str, *, device: str = "cpu", precision: Precision | None 
     `precision` is float32 on the CPU and bfloat16 on a GPU unless said otherwise; it is part of the identity.
     """
     spec = parsed(name, device, precision)
+    if spec.kind == "python" and precision is not None:
+        raise UnderstudyError("python: encoders choose their precision themselves; leave it out here")
     if spec.kind not in ENCODERS:
         known = ", ".join(entry.syntax for entry in ENCODERS.values())
         raise UnderstudyError(f"there is no encoder {name!r}; write one of {known}")
