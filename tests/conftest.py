@@ -16,6 +16,7 @@ DOORS = {
     "understudy.learners.command",
     "understudy.learners.heads",
     "understudy.learners.network",
+    "understudy.learners.protocol",
     "understudy.learners.training",
 }
 MODULES = [module.name for module in pkgutil.walk_packages([str(SOURCE)], "understudy.") if not module.ispkg]

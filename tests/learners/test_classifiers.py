@@ -39,6 +39,40 @@ def test_the_seed_reaches_an_estimator_inside_a_pipeline() -> None:
     assert FOREST.estimator[-1].random_state is None, "the caller's estimator was changed"
 
 
+class Backwards:
+    """No relative of scikit-learn's; its columns are in an order of its own."""
+
+    def fit(self, inputs: np.ndarray, labels: np.ndarray) -> None:
+        assert sorted(set(labels)) == list(range(len(set(labels)))), "gaps between the classes"
+        self.classes_ = np.unique(labels)[::-1]
+        self.last = int(labels[-1])
+
+    def predict_proba(self, inputs: np.ndarray) -> np.ndarray:
+        return np.tile((self.classes_ == self.last).astype(float), (len(inputs), 1))
+
+
+def test_columns_go_where_the_estimator_says() -> None:
+    estimator = Backwards()
+    model = Classifier(estimator).fit(blobs(3)[0], np.array([1, 3, 4]), 6)
+    assert model.predict_proba(np.zeros((1, 5))).tolist() == [[0, 0, 0, 0, 1, 0]]
+    assert not hasattr(estimator, "last"), "the caller's estimator was fitted"
+
+
+class Undecided(Backwards):
+    def predict_proba(self, inputs: np.ndarray) -> np.ndarray:
+        return np.full((len(inputs), len(self.classes_)), np.nan)
+
+
+def test_probabilities_that_are_no_numbers_are_an_error() -> None:
+    with pytest.raises(UnderstudyError, match="Undecided gives probabilities that are not finite"):
+        Classifier(Undecided()).fit(*blobs(9), 3).predict_proba(blobs(2)[0])
+
+
+def test_a_class_in_place_of_an_estimator_is_refused() -> None:
+    with pytest.raises(UnderstudyError, match=r"give an estimator, not its class: GaussianNB\(\)"):
+        Classifier(GaussianNB)
+
+
 def test_one_class_only_is_certain() -> None:
     model = Classifier(LogisticRegression()).fit(blobs(5)[0], np.full(5, 1), 3)
     assert model.predict_proba(blobs(2)[0]).tolist() == [[0, 1, 0]] * 2

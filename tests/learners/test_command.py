@@ -1,4 +1,8 @@
+import os
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +63,8 @@ def test_the_command_runs_in_its_folder_and_leaves_nothing_behind(tmp_path: Path
         ("import sys, numpy; numpy.save(sys.argv[4], numpy.full((5, 2), numpy.nan))", "do not sum to 1"),
         ("import sys, numpy; numpy.save(sys.argv[4], numpy.array([[2, -1]] * 5))", "do not sum to 1"),
         ("import sys, numpy; numpy.save(sys.argv[4], [[object()]], allow_pickle=True)", "no .npy array"),
+        ("import sys, numpy; numpy.savez(open(sys.argv[4], 'wb'), probs=numpy.ones((5, 2)))", "no .npy array"),
+        ("import sys, numpy; numpy.save(sys.argv[4], numpy.array([['a', 'b']] * 5))", "array of numbers"),
     ],
 )
 def test_a_script_that_fails_is_one_line(tmp_path: Path, script: str, complaint: str) -> None:
@@ -67,9 +73,54 @@ def test_a_script_that_fails_is_one_line(tmp_path: Path, script: str, complaint:
     assert "\n" not in str(error.value)
 
 
-def test_a_script_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    with pytest.raises(UnderstudyError, match=r"took longer than 0\.2 s"):
-        command(tmp_path, "import time; time.sleep(60)", timeout=0.2).fit([IDS[0]], np.array([0]), 2)
+STARTS_ANOTHER = """
+import os, subprocess, sys, time
+other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+open("pids", "w").write(f"{os.getpid()} {other.pid}")
+time.sleep(60)
+"""
+
+
+def survives(pid: int) -> bool:
+    """Whether a process is still there some time after it was killed."""
+    state = Path(f"/proc/{pid}/stat")
+    for _ in range(50):
+        if not state.exists() or state.read_text().split(") ")[1][0] == "Z":
+            return False
+        time.sleep(0.1)
+    return True
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
+def test_a_script_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    with pytest.raises(UnderstudyError, match="took longer than 2 s"):
+        command(tmp_path, STARTS_ANOTHER, timeout=2).fit([IDS[0]], np.array([0]), 2)
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    assert not any(survives(pid) for pid in pids)
+
+
+def test_an_interrupt_ends_the_script_too(tmp_path: Path) -> None:
+    learner = command(tmp_path, STARTS_ANOTHER)
+    threading.Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        learner.fit([IDS[0]], np.array([0]), 2)
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    assert not any(survives(pid) for pid in pids)
+
+
+def test_a_script_may_talk_much_and_gets_no_answer(tmp_path: Path) -> None:
+    script = "import sys; print('x' * 10_000_000); assert sys.stdin.read() == ''\n" + SCRIPT
+    assert command(tmp_path, script).fit([IDS[0]], np.array([0]), 2, seed=1).predict_proba(IDS).shape == (5, 2)
+
+
+def test_names_of_files_that_are_no_text_reach_the_script(tmp_path: Path) -> None:
+    odd = os.fsdecode(b"caf\xe9.jpg")
+    script = "import sys; assert b'caf\\xe9.jpg' in open(sys.argv[1], 'rb').read()\n" + SCRIPT.replace(
+        'encoding="utf-8"', 'encoding="utf-8", errors="surrogateescape"'
+    )
+    learner = command(tmp_path, script)
+    learner = Command(learner.command, (*IDS, odd), CLASSES, tmp_path)
+    assert learner.fit([odd], np.array([1]), 2, seed=1).predict_proba([odd]).argmax() == 1
 
 
 def test_a_command_that_is_not_there_is_one_line() -> None:
@@ -82,10 +133,18 @@ def test_bad_calls_are_refused(tmp_path: Path) -> None:
         Command("train {labels}", IDS, CLASSES)
     with pytest.raises(UnderstudyError, match="must differ; 'a' is there twice"):
         Command("train {labels} {predictions}", ("a", "a"), CLASSES)
+    with pytest.raises(UnderstudyError, match="split into words"):
+        Command("train '{labels} {predictions}", IDS, CLASSES)
+    with pytest.raises(UnderstudyError, match="must be one line of text"):
+        Command("train {labels} {predictions}", IDS, ("a", "b\nc"))
+    with pytest.raises(UnderstudyError, match="there is no folder"):
+        Command("train {labels} {predictions}", IDS, CLASSES, tmp_path / "nowhere")
     learner = command(tmp_path, SCRIPT)
+    with pytest.raises(UnderstudyError, match="labels must be integers"):
+        learner.fit([IDS[0]], np.array([0.0]), 2)
     with pytest.raises(UnderstudyError, match="given 2 classes, but 3"):
         learner.fit([IDS[0]], np.array([0]), 3)
-    with pytest.raises(UnderstudyError, match="got 1 and 2"):
+    with pytest.raises(UnderstudyError, match="1 items need as many labels"):
         learner.fit([IDS[0]], np.array([0, 1]), 2)
     with pytest.raises(UnderstudyError, match="labels must be 0 to 1"):
         learner.fit([IDS[0]], np.array([2]), 2)

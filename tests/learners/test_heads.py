@@ -2,7 +2,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -53,7 +55,8 @@ def test_heads_shared_out_to_threads_are_the_same_heads(m: int) -> None:
     jobs = [Job(*blobs(45, seed=seed), seed) for seed in range(m)]
     items, _ = blobs(20, seed=50)
     shared = FANCY.fit_many(jobs, 3)
-    assert torch.get_num_threads() == 2
+    with ThreadPoolExecutor(1) as later:  # the number is each thread's own, and handed down
+        assert later.submit(torch.get_num_threads).result() == 2
     torch.set_num_threads(1)
     for job, model in zip(jobs, shared, strict=True):
         alone = FANCY.fit(job.inputs, job.labels, 3, seed=job.seed)
@@ -66,6 +69,23 @@ def test_jobs_of_different_sizes_come_back_in_their_order() -> None:
     for job, model in zip(jobs, PLAIN.fit_many(jobs, 3), strict=True):
         alone = PLAIN.fit(job.inputs, job.labels, 3, seed=job.seed)
         np.testing.assert_allclose(model.logits(items), alone.logits(items), rtol=1e-4, atol=1e-4)
+
+
+class HalfDecay(TrainingHook):
+    def weight_decay(self, usual: float, n_labels: int) -> float:
+        return usual / 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_another_weight_decay_for_many_heads_is_that_for_each() -> None:
+    jobs = [Job(*blobs(30, seed=seed), seed) for seed in range(4)]
+    items, _ = blobs(20, seed=50)
+    hook = HalfDecay()
+    assert hook.keeps_loss
+    assert not ReachesAcross().keeps_loss
+    expected = replace(PLAIN, recipe=replace(SHORT, weight_decay=SHORT.weight_decay / 2)).fit_many(jobs, 3)
+    for decayed, plain in zip(PLAIN.fit_many(jobs, 3, hook=hook), expected, strict=True):
+        np.testing.assert_array_equal(decayed.logits(items), plain.logits(items))
 
 
 class ReachesAcross(TrainingHook):
@@ -240,7 +260,7 @@ def test_passes_without_dropout_are_refused() -> None:
 # -- gradients --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("of", ["entropy", "expected"])
+@pytest.mark.parametrize("of", ["entropy", "each_class"])
 def test_gradient_norms_are_those_of_automatic_differentiation(of: str) -> None:
     inputs, labels = blobs(12)
     model = PLAIN.fit(inputs, labels, 3)
@@ -258,7 +278,7 @@ def test_the_expected_length_in_the_last_layer_has_a_closed_form() -> None:
     p, h = model.predict_proba(inputs).astype(np.float64), model.features(inputs)
     lengths = np.sqrt((p**2).sum(1, keepdims=True) - 2 * p + 1)
     expected = (np.linalg.norm(h, axis=1) + 1) * (p * lengths).sum(1)
-    np.testing.assert_allclose(model.gradient_norms(inputs, "expected", "last"), expected, rtol=1e-4)
+    np.testing.assert_allclose(model.gradient_norms(inputs, "each_class", "last"), expected, rtol=1e-4)
 
 
 # -- what goes wrong --------------------------------------------------------------------------------------
@@ -281,6 +301,40 @@ def test_an_interrupted_training_leaves_a_usable_model() -> None:
     np.testing.assert_allclose(model.predict_proba(inputs).sum(1), 1, rtol=1e-5)
 
 
+def test_an_interrupt_between_two_epochs_leaves_a_usable_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def impatient_bar(*_: object) -> AbstractContextManager[Callable[[int], None]]:
+        def tick(done: int) -> None:
+            if done == 3:
+                raise KeyboardInterrupt
+
+        return nullcontext(tick)
+
+    monkeypatch.setattr(heads, "progress_bar", impatient_bar)
+    model = PLAIN.fit(*blobs(30), 3)
+    expected = replace(PLAIN, recipe=replace(SHORT, epochs=3))
+    monkeypatch.undo()
+    assert model.interrupted
+    np.testing.assert_array_equal(model.logits(blobs(30)[0]), expected.fit(*blobs(30), 3).logits(blobs(30)[0]))
+
+
+def test_an_interrupt_ends_the_trainings_that_would_follow() -> None:
+    inputs, labels = blobs(300)
+    long = Head((16, 12), recipe=Recipe(epochs=1_000_000, batch_size=8))
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    models = long.fit_many([Job(inputs[:n], labels[:n], n) for n in (300, 30, 60)], 3)
+    assert [model.interrupted for model in models] == [True] * 3
+
+
+class Ruinous(Impatient):
+    def loss(self, step: Step) -> Tensor:
+        return super().loss(step) * (float("nan") if step.epoch == 2 else 1)
+
+
+def test_an_interrupt_does_not_hide_that_the_weights_are_ruined() -> None:
+    with pytest.raises(UnderstudyError, match="no longer finite"):
+        PLAIN.fit(*blobs(30), 3, hook=Ruinous())
+
+
 @pytest.mark.usefixtures("two_threads")
 def test_an_interrupt_reaches_heads_in_threads() -> None:
     inputs, labels = blobs(300)
@@ -297,19 +351,32 @@ def test_an_interrupt_reaches_heads_in_threads() -> None:
 def test_an_error_in_one_thread_ends_the_others() -> None:
     jobs = [Job(*blobs(30), seed) for seed in range(4)]
     jobs[1] = Job(blobs(30)[0] * 1e30, blobs(30)[1], 1)
+    start = time.monotonic()
     with pytest.raises(UnderstudyError, match="no longer finite"):
-        replace(PLAIN, activation="relu", recipe=replace(SHORT, epochs=10_000)).fit_many(jobs, 3)
+        replace(PLAIN, activation="relu", recipe=replace(SHORT, epochs=10**6)).fit_many(jobs, 3)
+    assert time.monotonic() - start < 30
 
 
-def test_the_progress_bar_speaks_to_standard_error_and_goes_away(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_progress_bar_counts_epochs_on_standard_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     PLAIN.fit(*blobs(9), 3, progress=True)
-    assert capsys.readouterr().out == ""
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "1 x 9 labels" in shown.err
+    assert "15/15" in shown.err
+    PLAIN.fit(*blobs(9), 3)
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
     ("inputs", "labels", "complaint"),
     [
         (np.zeros(5), np.zeros(5, int), "must have 2 axes"),
+        (np.zeros((5, 0)), np.zeros(5, int), "must have 2 axes"),
+        (np.full((2, 3), "a"), np.zeros(2, int), "inputs must be numbers; got <U1"),
+        (np.full((2, 3), 1e300), np.zeros(2, int), "item 0 of 2 has inputs that are not finite in float32"),
         (np.zeros((5, 2)), np.zeros(4, int), "5 items need as many labels"),
         (np.zeros((0, 2)), np.zeros(0, int), "at least one labelled item"),
         (np.zeros((5, 2)), np.zeros(5), "labels must be integers"),
@@ -321,6 +388,21 @@ def test_the_progress_bar_speaks_to_standard_error_and_goes_away(capsys: pytest.
 def test_what_cannot_be_learnt_from_is_refused(inputs: np.ndarray, labels: np.ndarray, complaint: str) -> None:
     with pytest.raises(UnderstudyError, match=complaint):
         PLAIN.fit(inputs, labels, 3)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.5, "a"])
+def test_seeds_are_whole_numbers_numpys_too(seed: object) -> None:
+    expected = PLAIN.fit(*blobs(9), 3, seed=7).logits(blobs(9)[0])
+    np.testing.assert_array_equal(PLAIN.fit(*blobs(9), 3, seed=np.uint64(7)).logits(blobs(9)[0]), expected)  # type: ignore[arg-type]
+    with pytest.raises(UnderstudyError, match="seed must be"):
+        PLAIN.fit(*blobs(9), 3, seed=seed)  # type: ignore[arg-type]
+
+
+def test_questions_that_are_no_numbers_are_refused() -> None:
+    items = blobs(9)[0]
+    items[4, 1] = np.nan
+    with pytest.raises(UnderstudyError, match="item 4 has inputs that are not finite"):
+        PLAIN.fit(*blobs(9), 3).predict_proba(items)
 
 
 def test_questions_of_the_wrong_shape_are_refused() -> None:
@@ -335,6 +417,9 @@ def test_questions_of_the_wrong_shape_are_refused() -> None:
         ({"hidden": (5, 0)}, "each 1 or more"),
         ({"activation": "sigmoid"}, "tanh, relu, gelu; got 'sigmoid'"),
         ({"dropout": 1.0}, "below 1"),
+        ({"dropout": 0.001}, "from 1/256 to below 1"),
+        ({"device": "gpu"}, "no device 'gpu'; use 'cpu' or 'cuda'"),
+        ({"device": "cuda:99"}, "torch finds no 'cuda:99' here"),
         ({"scaling": "rows"}, "none, columns, whole"),
     ],
 )

@@ -54,6 +54,9 @@ def test_ones_own_learner_is_found_by_its_import_path(name: str) -> None:
         ("tests.learners.test_named:missing", "cannot be imported"),
         ("tests.learners.test_named:NOTHING", "is no learner; it needs takes, offers and fit"),
         ("builtins:dict", "is no learner"),
+        ("math:sqrt", "is no learner and cannot be called"),
+        (":x", "cannot be imported"),
+        (".x:y", "cannot be imported"),
     ],
 )
 def test_other_names_are_refused(name: str, complaint: str) -> None:

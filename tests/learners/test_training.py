@@ -9,8 +9,8 @@ from tests.learners.literal import train_literally
 from tests.learners.tasks import blobs
 from understudy import UnderstudyError
 from understudy.learners.heads import Head, HeadModel
-from understudy.learners.protocol import Setup, Step, TrainingDiverged, TrainingHook
-from understudy.learners.training import Recipe
+from understudy.learners.protocol import Job, Setup, Step, TrainingDiverged, TrainingHook
+from understudy.learners.training import Recipe, cut
 
 SHORT = Recipe(epochs=12, step_every=5, batch_size=8, learning_rate=0.05)
 SMALL = Head((6, 5), recipe=SHORT)
@@ -121,6 +121,47 @@ def test_a_hook_may_replace_the_loss_by_a_teachers_word() -> None:
     assert (pupil.predict_proba(inputs).argmax(1) == teacher.predict_proba(inputs).argmax(1)).mean() > 0.95
 
 
+class Average(TrainingHook):
+    def loss(self, step: Step) -> Tensor:
+        return step.losses.mean()
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_a_hooks_loss_must_be_one_number_a_model(m: int) -> None:
+    with pytest.raises(UnderstudyError, match=rf"shape \({m},\); got \(\): take means over axis 1 only"):
+        SMALL.fit_many([Job(*blobs(20), seed) for seed in range(m)], 3, hook=Average())
+
+
+def test_batches_are_as_long_as_asked_or_evenly_long() -> None:
+    for n in (1, 5, 16, 17, 50):
+        for evenly in (False, True):
+            places = np.concatenate([np.arange(n)[batch] for batch in cut(n, 16, evenly)])
+            np.testing.assert_array_equal(places, np.arange(n))
+    assert [batch.stop - batch.start for batch in cut(50, 16, False)] == [16, 16, 16, 2]
+    assert [batch.stop - batch.start for batch in cut(50, 16, True)] == [12, 13, 12, 13]
+
+
+def test_training_needs_gradients_whatever_its_caller_does_without() -> None:
+    inputs, labels = blobs(20)
+    expected = SMALL.fit(inputs, labels, 3).logits(inputs)
+    with torch.no_grad():
+        np.testing.assert_array_equal(SMALL.fit(inputs, labels, 3).logits(inputs), expected)
+    with torch.inference_mode():
+        np.testing.assert_array_equal(SMALL.fit(inputs, labels, 3).logits(inputs), expected)
+    torch.set_default_dtype(torch.float64)
+    try:
+        np.testing.assert_array_equal(SMALL.fit(inputs, labels, 3).logits(inputs), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_last_step_that_ruins_the_weights_is_an_error_too() -> None:
+    inputs, labels = blobs(30)
+    one_step = Head((6,), "relu", recipe=Recipe(epochs=1, batch_size=30, learning_rate=1e38))
+    with pytest.raises(TrainingDiverged, match="in epoch 1 of 1"):
+        one_step.fit(inputs * 1e3, labels, 3)
+
+
 @pytest.mark.parametrize("schedule", ["step", "one_cycle"])
 def test_a_loss_that_is_no_number_is_an_error_that_says_what_to_do(schedule: str) -> None:
     inputs, labels = blobs(30)
@@ -134,8 +175,13 @@ def test_a_loss_that_is_no_number_is_an_error_that_says_what_to_do(schedule: str
     ("change", "complaint"),
     [
         ({"learning_rate": 0.0}, "learning_rate must be above 0"),
-        ({"epochs": 0}, "epochs must be above 0"),
-        ({"batch_size": -1}, "batch_size must be above 0"),
+        ({"epochs": 0}, "epochs must be a whole number above 0"),
+        ({"batch_size": -1}, "batch_size must be a whole number above 0"),
+        ({"epochs": 2.5}, "epochs must be a whole number"),
+        ({"momentum": 1.0}, "momentum must be 0 or more and below 1"),
+        ({"weight_decay": -1.0}, "weight_decay must be 0 or more"),
+        ({"label_smoothing": 1.5}, "label_smoothing must be"),
+        ({"learning_rate": float("nan")}, "learning_rate must be above 0"),
         ({"optimiser": "adam"}, "sgd, adamw; got 'adam'"),
         ({"schedule": "cosine"}, "step, one_cycle"),
     ],

@@ -1,5 +1,6 @@
 """Any classifier of scikit-learn's kind as a learner."""
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from understudy.errors import UnderstudyError
-from understudy.learners.protocol import Offer, Takes, checked_training_set
+from understudy.learners.protocol import Offer, Takes, checked_seed, checked_training_set
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Classifier:
     offers: frozenset[Offer] = field(default=frozenset(), init=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.estimator, type):
+            raise UnderstudyError(f"give an estimator, not its class: {self.estimator.__name__}()")
         if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict_proba"):
             name = type(self.estimator).__name__
             raise UnderstudyError(
@@ -33,18 +36,28 @@ class Classifier:
     ) -> "ClassifierModel":
         """The estimator, fitted. With labels of one class only, that class is certain."""
         inputs, labels = checked_training_set(inputs, labels, n_classes, axes=2)
-        seen = np.unique(labels)
+        seed = checked_seed(seed)
+        # Numbered without gaps: some estimators want 0 to k - 1, and few have seen every class.
+        seen, codes = np.unique(labels, return_inverse=True)
         if len(seen) == 1:  # many estimators refuse to learn that there is nothing to tell apart
             return ClassifierModel(None, seen, inputs.shape[1], n_classes)
-        estimator = clone(self.estimator)
-        states = {name: seed % 2**32 for name in estimator.get_params() if name.split("__")[-1] == "random_state"}
-        estimator.set_params(**states)
+        estimator = fresh(self.estimator, seed)
         try:
-            estimator.fit(inputs, labels)
-        except ValueError as error:
-            name = type(estimator).__name__
-            raise UnderstudyError(f"{name} could not learn from {len(labels):,} labels: {error}") from error
-        return ClassifierModel(estimator, seen, inputs.shape[1], n_classes)
+            estimator.fit(inputs, codes)
+        except Exception as error:  # every estimator has its own ways to refuse
+            name, reason = type(estimator).__name__, " ".join(str(error).split())
+            raise UnderstudyError(f"{name} could not learn from {len(labels):,} labels: {reason}") from error
+        order = np.asarray(getattr(estimator, "classes_", np.arange(len(seen)))).astype(np.int64)
+        return ClassifierModel(estimator, seen[order], inputs.shape[1], n_classes)
+
+
+def fresh(estimator: Any, seed: int) -> Any:
+    """An unfitted copy with this seed."""
+    if not hasattr(estimator, "get_params"):
+        return deepcopy(estimator)
+    copy = clone(estimator)
+    states = {name: seed % 2**32 for name in copy.get_params() if name.split("__")[-1] == "random_state"}
+    return copy.set_params(**states)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +65,7 @@ class ClassifierModel:
     """A fitted estimator that knows of classes it has not seen."""
 
     estimator: Any
-    seen: np.ndarray
+    seen: np.ndarray  # the class of each of its columns
     n_columns: int
     n_classes: int
     interrupted: bool = False
@@ -65,4 +78,7 @@ class ClassifierModel:
         probs = np.zeros((len(inputs), self.n_classes))
         if len(inputs):
             probs[:, self.seen] = 1 if self.estimator is None else self.estimator.predict_proba(inputs)
+        if not np.isfinite(probs).all():
+            name, row = type(self.estimator).__name__, int(np.isfinite(probs).all(1).argmin())
+            raise UnderstudyError(f"{name} gives probabilities that are not finite, for item {row}; check its settings")
         return probs

@@ -1,20 +1,23 @@
 """A user's own training script as a learner: a command that reads labels and writes predictions."""
 
 import csv
+import os
 import re
 import shlex
+import signal
 import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import numpy as np
 
 from understudy.errors import UnderstudyError
-from understudy.learners.protocol import Offer, Takes
+from understudy.learners.protocol import Offer, Takes, checked_labels, checked_seed
 
 FILES: Final = {
     "labels": "labels.csv",
@@ -23,6 +26,7 @@ FILES: Final = {
     "predictions": "predictions.npy",
 }
 PLACE: Final = re.compile("{(labels|items|classes|predictions|seed)}")
+TAIL: Final = 4096  # bytes of its output that are looked at when a command fails
 TOLERANCE: Final = 1e-3  # how far the probabilities of an item may sum from 1
 
 
@@ -50,23 +54,34 @@ class Command:
         for place in ("labels", "predictions"):
             if "{" + place + "}" not in self.command:
                 raise UnderstudyError(f"the command must contain {{{place}}}; got {self.command!r}")
-        if len(set(self.ids)) < len(self.ids):
-            twice = next(name for name, times in Counter(self.ids).items() if times > 1)
-            raise UnderstudyError(f"the identities of the items must differ; {twice!r} is there twice")
+        try:
+            shlex.split(self.command)
+        except ValueError as error:
+            raise UnderstudyError(f"the command cannot be split into words ({error}); got {self.command!r}") from error
+        for what, names in (("items", self.ids), ("classes", self.classes)):
+            if len(set(names)) < len(names):
+                twice = next(name for name, times in Counter(names).items() if times > 1)
+                raise UnderstudyError(f"the names of the {what} must differ; {twice!r} is there twice")
+        if broken := [name for name in self.classes if len(name.splitlines()) != 1]:
+            raise UnderstudyError(f"a class must be one line of text, for it is one in {{classes}}; got {broken[0]!r}")
+        if not self.folder.is_dir():
+            raise UnderstudyError(f"there is no folder {self.folder} to run the command in")
 
     def fit(
-        self, inputs: Sequence[str], labels: np.ndarray, n_classes: int, *, seed: int = 0, progress: bool = False
+        self,
+        inputs: Sequence[str],
+        labels: np.ndarray,
+        n_classes: int,
+        *,
+        seed: int = 0,
+        progress: bool = False,
     ) -> "CommandModel":
         """Run the command on these items and labels; the model holds what it predicted for all `ids`."""
-        labels = np.asarray(labels)
         if n_classes != len(self.classes):
             raise UnderstudyError(
                 f"the command was given {len(self.classes)} classes, but {n_classes} are to be learnt"
             )
-        if len(inputs) != len(labels) or not len(labels):
-            raise UnderstudyError(f"a training needs items and as many labels; got {len(inputs)} and {len(labels)}")
-        if not np.isin(labels, range(n_classes)).all():
-            raise UnderstudyError(f"labels must be 0 to {n_classes - 1}; got {labels.min()} to {labels.max()}")
+        labels, seed = checked_labels(labels, len(inputs), n_classes), checked_seed(seed)
         with tempfile.TemporaryDirectory(prefix="understudy-") as scratch:
             files = {name: Path(scratch) / file for name, file in FILES.items()}
             answers = [self.classes[label] for label in labels]
@@ -81,31 +96,42 @@ class Command:
         # Split first, filled in after: a path with a space in it stays one word.
         words = [PLACE.sub(lambda place: places[place[1]], word) for word in shlex.split(self.command)]
         shown = shlex.join(words)
-        try:
-            done = subprocess.run(
-                words, cwd=self.folder, timeout=self.timeout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-            )
-        except subprocess.TimeoutExpired as error:
-            raise UnderstudyError(f"{shown} took longer than {self.timeout:g} s; raise the timeout") from error
-        except OSError as error:
-            raise UnderstudyError(f"{shown} could not be started: {error.strerror}; check the command") from error
-        if done.returncode:
-            said = done.stdout.decode(errors="replace").strip().splitlines()
-            raise UnderstudyError(
-                f"{shown} ended with {done.returncode}; its last words: {said[-1] if said else 'none'}"
-            )
+        with tempfile.TemporaryFile() as output:
+            try:
+                # In a session of its own, so that whatever it starts ends with it.
+                started = subprocess.Popen(
+                    words,
+                    cwd=self.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise UnderstudyError(f"{shown} could not be started: {error.strerror}; check the command") from error
+            try:
+                code = started.wait(self.timeout)
+            except subprocess.TimeoutExpired as error:
+                raise UnderstudyError(f"{shown} took longer than {self.timeout:g} s; raise the timeout") from error
+            finally:
+                end(started)
+            if code:
+                raise UnderstudyError(f"{shown} ended with {code}; its last words: {last_line(output) or 'none'}")
 
     def read(self, file: Path) -> np.ndarray:
         """The script's predictions, checked."""
         expected = (len(self.ids), len(self.classes))
         try:
-            probs = np.load(file, allow_pickle=False)
+            with file.open("rb") as opened:
+                probs = np.lib.format.read_array(opened, allow_pickle=False)
         except FileNotFoundError as error:
             raise UnderstudyError(
                 f"the command wrote no predictions; write a {expected} array to {{predictions}}"
             ) from error
         except (ValueError, EOFError, OSError) as error:
             raise UnderstudyError(f"the command's predictions are no .npy array: {error}") from error
+        if probs.dtype.kind not in "fiub":
+            raise UnderstudyError("the command's predictions are no .npy array of numbers; use numpy.save")
         if probs.shape != expected:
             raise UnderstudyError(f"the command must predict an array of shape {expected}; got {probs.shape}")
         probs = probs.astype(np.float64)
@@ -133,8 +159,22 @@ class CommandModel:
         return self.probs[[self.row_of[name] for name in inputs]]
 
 
+def end(started: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(started.pid, signal.SIGKILL)
+    started.wait()
+
+
+def last_line(output: IO[bytes]) -> str:
+    output.seek(max(0, output.seek(0, os.SEEK_END) - TAIL))
+    lines = output.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
 def write_table(file: Path, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    with file.open("w", newline="", encoding="utf-8") as opened:
+    # File names need not be text; what is not comes back as the bytes it was.
+    with file.open("w", newline="", encoding="utf-8", errors="surrogateescape") as opened:
         table = csv.writer(opened)
         table.writerow(header)
         table.writerows(rows)

@@ -1,11 +1,12 @@
 """Heads: small perceptrons on fixed features, one or many trained at once."""
 
 import math
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Event
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -13,12 +14,25 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from understudy.errors import UnderstudyError
-from understudy.learners.protocol import Job, Offer, Setup, Takes, TrainingHook, checked_training_set
+from understudy.learners.protocol import (
+    Job,
+    Offer,
+    Setup,
+    Takes,
+    TrainingHook,
+    checked_device,
+    checked_seed,
+    checked_training_set,
+    first_unusable,
+)
 from understudy.learners.stack import ACTIVATIONS, Activation, Outputs, Stack, draw_stack, entropy_slope, gradient_norms
-from understudy.learners.training import Recipe, Tick, progress_bar, train
+from understudy.learners.training import Recipe, Tick, progress_bar, train, with_gradients
 
 BLOCK: Final = 8192  # rows a prediction takes at a time
 Scaling = Literal["none", "columns", "whole"]
+GradientOf = Literal["entropy", "each_class"]
+Layers = Literal["all", "last"]
+T = TypeVar("T")
 
 NOISE_STREAM: Final = 1  # beside the seed: noise has random numbers of its own
 NOISE_LEVELS: Final = 256  # a mask is drawn from bytes, so that dropout is a multiple of 1/256
@@ -42,7 +56,7 @@ class Head:
 
     takes: Takes = field(default="features", init=False)
     offers: frozenset[Offer] = field(
-        default=frozenset({"logits", "features", "activations", "stochastic", "gradients", "hook"}), init=False
+        default=frozenset({"logits", "features", "activations", "stochastic", "gradients", "hook", "many"}), init=False
     )
 
     def __post_init__(self) -> None:
@@ -53,6 +67,7 @@ class Head:
         if not self.hidden or min(self.hidden) < 1:
             raise UnderstudyError(f"hidden must be widths of at least one layer, each 1 or more; got {self.hidden}")
         checked_dropout(self.dropout)
+        checked_device(self.device)
 
     def fit(
         self,
@@ -67,6 +82,7 @@ class Head:
         """One head, trained from scratch."""
         return self.fit_many([Job(inputs, labels, seed)], n_classes, hook=hook, progress=progress)[0]
 
+    @with_gradients
     def fit_many(
         self, jobs: Sequence[Job], n_classes: int, *, hook: TrainingHook | None = None, progress: bool = False
     ) -> list["HeadModel"]:
@@ -74,100 +90,115 @@ class Head:
 
         Each is the head that `fit` gives for the same job, up to rounding.
         """
-        checked = [(*checked_training_set(job.inputs, job.labels, n_classes, axes=2), job.seed) for job in jobs]
+        checked = [
+            Job(*checked_training_set(job.inputs, job.labels, n_classes, axes=2), checked_seed(job.seed))
+            for job in jobs
+        ]
         groups: dict[tuple[int, ...], list[int]] = {}
-        for place, (inputs, _, _) in enumerate(checked):
-            groups.setdefault(inputs.shape, []).append(place)
+        for place, job in enumerate(checked):
+            groups.setdefault(job.inputs.shape, []).append(place)
         if hook is not None and len(groups) > 1:
             raise UnderstudyError(
                 f"a hook trains heads of one shape at a time; got {sorted(groups)}: call once for each"
             )
         models: dict[int, HeadModel] = {}
+        stop = Event()  # one for all: who interrupts one group does not want to wait for the next
         for shape, places in groups.items():
             with progress_bar(progress, f"{len(places)} x {shape[0]:,} labels", self.recipe.epochs) as tick:
                 group = [checked[place] for place in places]
-                models.update(zip(places, self.fit_group(group, n_classes, hook, tick), strict=True))
+                models.update(zip(places, self.fit_group(group, n_classes, hook, tick, stop), strict=True))
         return [models[place] for place in range(len(jobs))]
 
     def fit_group(
-        self,
-        group: list[tuple[np.ndarray, np.ndarray, int]],
-        n_classes: int,
-        hook: TrainingHook | None,
-        tick: Tick | None,
+        self, group: list[Job], n_classes: int, hook: TrainingHook | None, tick: Tick | None, stop: Event
     ) -> list["HeadModel"]:
         """Heads with equally many labels. On a CPU of several threads each takes its share of the heads.
 
         Sharing out heads keeps two cores busier than sharing out each small product.
         """
-        threads = 1 if hook is not None or self.device != "cpu" else min(torch.get_num_threads(), len(group))
+        recipe = self.recipe
+        if hook is not None:
+            labels = torch.from_numpy(np.stack([job.labels for job in group])).to(self.device)
+            inputs, seeds = [job.inputs for job in group], tuple(job.seed for job in group)
+            hook.begin(Setup(inputs, labels, seeds, n_classes, self.hidden, recipe.epochs))
+            recipe = replace(recipe, weight_decay=hook.weight_decay(recipe.weight_decay, labels.shape[1]))
+            hook = None if hook.keeps_loss else hook
+        fit_stack = partial(self.fit_stack, recipe=recipe, n_classes=n_classes, hook=hook, stop=stop)
+        on_cpu = torch.device(self.device).type == "cpu"
+        threads = min(torch.get_num_threads(), len(group)) if on_cpu and hook is None else 1
         if threads == 1:
-            return self.fit_stack(group, n_classes, hook, tick, Event())
-        stop, before = Event(), torch.get_num_threads()
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            shares = [group[i::threads] for i in range(threads)]
-            ticks = [tick, *[None] * (threads - 1)]
-            parts = [
-                pool.submit(self.fit_stack, share, n_classes, None, tick, stop)
-                for share, tick in zip(shares, ticks, strict=True)
-            ]
-            try:
-                wait(parts, return_when=FIRST_EXCEPTION)
-            except KeyboardInterrupt:
-                pass  # all end with what they have learnt so far
-            finally:
-                stop.set()
-        torch.set_num_threads(before)
-        found = [part.result() for part in parts]
+            return fit_stack(group, tick=tick)
+        shares = [group[i::threads] for i in range(threads)]
+        found = in_threads(
+            [partial(fit_stack, share, tick=None if i else tick) for i, share in enumerate(shares)], stop
+        )
         return [found[place % threads][place // threads] for place in range(len(group))]
 
     def fit_stack(
         self,
-        group: list[tuple[np.ndarray, np.ndarray, int]],
+        group: list[Job],
+        recipe: Recipe,
         n_classes: int,
         hook: TrainingHook | None,
         tick: Tick | None,
         stop: Event,
     ) -> list["HeadModel"]:
         trainee = HeadsInTraining(self, group, n_classes)
-        if hook is not None:
-            inputs, seeds = [inputs for inputs, _, _ in group], tuple(seed for _, _, seed in group)
-            hook.begin(Setup(inputs, trainee.labels, seeds, n_classes, self.hidden, self.recipe.epochs))
-        epochs = train(trainee, self.recipe, trainee.generators, hook, tick, stop)
+        interrupted = train(trainee, recipe, trainee.generators, hook, tick, stop) < recipe.epochs
         return [
-            HeadModel(
-                trainee.stack.pick(j), trainee.shift[j], trainee.scale[j], n_classes, self.dropout,
-                interrupted=epochs < self.recipe.epochs,
-            )
+            HeadModel(trainee.stack.pick(j), trainee.shift[j], trainee.scale[j], n_classes, self.dropout, interrupted)
             for j in range(len(group))
-        ]  # fmt: skip
+        ]
+
+
+def in_threads(works: list[Callable[[], T]], stop: Event) -> list[T]:
+    """What each work returns, each in a thread of its own that has one of torch's. An interrupt or error stops all."""
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(len(works), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            parts: list[Future[T]] = []
+            try:
+                parts += [pool.submit(work) for work in works]
+                wait(parts, return_when=FIRST_EXCEPTION)
+                if any(part.done() and part.exception() for part in parts):
+                    stop.set()
+            except KeyboardInterrupt:
+                stop.set()  # all end with what they have learnt so far
+                if len(parts) < len(works):
+                    raise
+        return [part.result() for part in parts]
+    finally:
+        torch.set_num_threads(before)  # threads that start from here on would have one, too
 
 
 class HeadsInTraining:
     """The items of m heads, one after the other, and the heads' weights."""
 
     recordable = True
+    wants_even_batches = False
 
-    def __init__(self, head: Head, group: list[tuple[np.ndarray, np.ndarray, int]], n_classes: int) -> None:
+    def __init__(self, head: Head, group: list[Job], n_classes: int) -> None:
         device = torch.device(head.device)
         self.head = head
-        self.generators = [torch.Generator().manual_seed(seed) for _, _, seed in group]
-        self.sources = [noise_source(seed, device) for _, _, seed in group]
-        inputs = torch.from_numpy(np.stack([inputs.astype(np.float32, copy=False) for inputs, _, _ in group]))
-        m, n, d = inputs.shape
-        self.shift, self.scale = torch.zeros(m, d, device=device), torch.ones(m, d, device=device)
-        inputs = inputs.to(device)
+        self.generators = [torch.Generator().manual_seed(job.seed) for job in group]
+        self.sources = [noise_source(job.seed, device) for job in group]
+        m, (n, d) = len(group), group[0].inputs.shape
+        inputs = torch.empty(m, n, d, dtype=torch.float32, device=device)
+        for j, job in enumerate(group):
+            inputs[j] = torch.from_numpy(np.array(job.inputs, dtype=np.float32))
+        self.shift, self.scale = inputs.new_zeros(m, d), inputs.new_ones(m, d)
         if head.scaling != "none":
             self.shift = inputs.mean(1)
-            spread = inputs.std(1, correction=0)
+            inputs -= self.shift[:, None]
+            spread = torch.stack([(values**2).mean(0).sqrt() for values in inputs])
             if head.scaling == "whole":
                 spread = (spread**2).mean(1, keepdim=True).sqrt().expand(m, d)
             # A column that is constant among the labelled items says nothing about their classes.
             self.scale = torch.where(spread > 0, 1 / spread, 0.0)
-            inputs = (inputs - self.shift[:, None]) * self.scale[:, None]
+            inputs *= self.scale[:, None]
         self.flat = inputs.reshape(m * n, d)
         self.first = torch.arange(0, m * n, n, device=device)[:, None]
-        self.labels = torch.from_numpy(np.stack([labels for _, labels, _ in group])).to(device)
+        self.labels = torch.from_numpy(np.stack([job.labels for job in group])).to(device)
         self.stack = draw_stack((d, *head.hidden, n_classes), head.activation, self.generators, device)
         self.drawn: tuple[Tensor, ...] = ()
 
@@ -243,15 +274,14 @@ class HeadModel:
         return self.collect(inputs, block_of_passes)
 
     def gradient_norms(
-        self, inputs: np.ndarray, of: Literal["entropy", "expected"] = "entropy", layers: Literal["all", "last"] = "all"
+        self, inputs: np.ndarray, of: GradientOf = "entropy", layers: Layers = "all"
     ) -> Float[np.ndarray, "n"]:
         """Length of each item's gradient: one length a weight matrix and bias, summed.
 
-        `entropy`: of the entropy of its prediction. `expected`: of its cross-entropy with each class in turn, weighted
-        by the predicted probability of that class; c times the work.
+        `entropy`: of the entropy of its prediction. `each_class`: of its cross-entropy with each class in turn,
+        weighted by the probability of that class, which is the expected gradient length; c times the work.
         """
-        if of not in ("entropy", "expected") or layers not in ("all", "last"):
-            raise UnderstudyError(f"of is 'entropy' or 'expected', layers 'all' or 'last'; got {of!r}, {layers!r}")
+        check_gradients(of, layers)
 
         def lengths(block: Float[Tensor, "b d"]) -> Float[Tensor, "b"]:
             outputs, stack = self.stack(block[None]), self.stack
@@ -282,7 +312,10 @@ class HeadModel:
 
     def blocks(self, inputs: np.ndarray) -> Iterator[Float[Tensor, "b d"]]:
         for start in range(0, max(len(inputs), 1), BLOCK):
-            block = torch.from_numpy(np.array(inputs[start : start + BLOCK], dtype=np.float32)).to(self.shift.device)
+            some = inputs[start : start + BLOCK]
+            if (row := first_unusable(some)) is not None:
+                raise UnderstudyError(f"item {start + row} has inputs that are not finite in float32; leave it out")
+            block = torch.from_numpy(np.array(some, dtype=np.float32)).to(self.shift.device)
             yield (block - self.shift) * self.scale
 
 
@@ -309,6 +342,11 @@ def as_mask(drawn: Tensor, dropout: float) -> Tensor:
 
 
 def checked_dropout(rate: float) -> float:
-    if not 0 <= rate <= (NOISE_LEVELS - 1) / NOISE_LEVELS:
-        raise UnderstudyError(f"dropout must be 0 or more and below 1; got {rate}")
+    if not 0 <= rate < 1 or (rate and not 0 < round(rate * NOISE_LEVELS) < NOISE_LEVELS):
+        raise UnderstudyError(f"dropout must be 0, or from 1/{NOISE_LEVELS} to below 1; got {rate}")
     return rate
+
+
+def check_gradients(of: str, layers: str) -> None:
+    if of not in get_args(GradientOf) or layers not in get_args(Layers):
+        raise UnderstudyError(f"of is 'entropy' or 'each_class', layers 'all' or 'last'; got {of!r}, {layers!r}")

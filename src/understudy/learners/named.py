@@ -53,7 +53,10 @@ LEARNERS: Final[dict[str, Callable[[str], Learner]]] = {
 
 
 def make_learner(name: str, device: str = "cpu") -> Learner:
-    """The learner of this name, or the caller's own as `module:name`: a learner, or a function that makes one."""
+    """The learner of this name, or the caller's own as `module:name`: a learner, or a function that makes one.
+
+    `device` is for the former; what is the caller's own knows where it runs.
+    """
     if name in LEARNERS:
         return LEARNERS[name](device)
     module, _, attribute = name.partition(":")
@@ -62,9 +65,13 @@ def make_learner(name: str, device: str = "cpu") -> Learner:
         raise UnderstudyError(f"there is no learner {name!r}; choose one of {known}, or give your own as module:name")
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise UnderstudyError(f"{name!r} cannot be imported: {error}; is its folder on PYTHONPATH?") from error
-    learner = found() if callable(found) else found
-    if not isinstance(learner, Learner):
+    if callable(found) and (isinstance(found, type) or not isinstance(found, Learner)):
+        try:
+            found = found()
+        except TypeError as error:
+            raise UnderstudyError(f"{name!r} is no learner and cannot be called to make one: {error}") from error
+    if not isinstance(found, Learner):
         raise UnderstudyError(f"{name!r} is no learner; it needs takes, offers and fit (docs/learners.md)")
-    return learner
+    return found

@@ -1,8 +1,8 @@
 """A network trained end to end on small images: ResNet18 with a stem for 32 to 64 pixels."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -11,10 +11,26 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from understudy.errors import UnderstudyError
-from understudy.learners.heads import NOISE_STREAM, as_mask, checked_dropout, draw_bytes
-from understudy.learners.protocol import Offer, Setup, Takes, TrainingHook, checked_training_set
+from understudy.learners.heads import (
+    NOISE_STREAM,
+    GradientOf,
+    Layers,
+    as_mask,
+    check_gradients,
+    checked_dropout,
+    draw_bytes,
+)
+from understudy.learners.protocol import (
+    Offer,
+    Setup,
+    Takes,
+    TrainingHook,
+    checked_device,
+    checked_seed,
+    checked_training_set,
+)
 from understudy.learners.stack import Outputs, entropy_slope
-from understudy.learners.training import Recipe, progress_bar, train
+from understudy.learners.training import Recipe, cut, progress_bar, train, with_gradients
 
 WIDTHS: Final = (64, 128, 256, 512)
 SIDES: Final = range(16, 129)  # below, the last stage sees nothing; above, the stem is too fine
@@ -44,7 +60,9 @@ class Network:
 
     def __post_init__(self) -> None:
         checked_dropout(self.dropout)
+        checked_device(self.device)
 
+    @with_gradients
     def fit(
         self,
         inputs: UInt8[np.ndarray, "n h w *channels"],
@@ -57,23 +75,27 @@ class Network:
     ) -> "NetworkModel":
         """One network, trained from scratch."""
         images, labels = checked_training_set(with_channels(inputs), labels, n_classes, axes=4)
+        seed, recipe = checked_seed(seed), self.recipe
         trainee = NetworkInTraining(self, images, labels, n_classes, seed)
         if hook is not None:
-            hook.begin(Setup([inputs], trainee.labels, (seed,), n_classes, WIDTHS, self.recipe.epochs))
+            hook.begin(Setup([inputs], trainee.labels, (seed,), n_classes, WIDTHS, recipe.epochs))
+            recipe = replace(recipe, weight_decay=hook.weight_decay(recipe.weight_decay, len(labels)))
         # Convolutions may add in any order unless told otherwise.
         with (
-            torch.backends.cudnn.flags(deterministic=True, benchmark=False),
-            progress_bar(progress, f"{len(labels):,} labels", self.recipe.epochs) as tick,
+            torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False),
+            progress_bar(progress, f"{len(labels):,} labels", recipe.epochs) as tick,
         ):
-            epochs = train(trainee, self.recipe, [torch.Generator().manual_seed(seed)], hook, tick)
+            epochs = train(trainee, recipe, [torch.Generator().manual_seed(seed)], hook, tick)
+            trainee.settle_norms()
         trainee.net.eval().requires_grad_(False)
-        interrupted = epochs < self.recipe.epochs
+        interrupted = epochs < recipe.epochs
         return NetworkModel(trainee.net, trainee.shift, trainee.scale, n_classes, self.dropout, interrupted)
 
 
 class NetworkInTraining:
     """The images and the network of one training."""
 
+    wants_even_batches = True  # statistics of one or two images would enter its batch norms
     recordable = False  # its kernels are large, and batch norms keep statistics that a trial step would change
 
     def __init__(self, learner: Network, images: np.ndarray, labels: np.ndarray, n_classes: int, seed: int) -> None:
@@ -81,19 +103,33 @@ class NetworkInTraining:
         self.learner = learner
         self.rng = np.random.default_rng([seed, NOISE_STREAM])
         with torch.random.fork_rng(devices=[]):  # layers draw from the global stream: leave it as it was
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # this one alone: a GPU's is nobody else's business
             self.net = ResNet18(images.shape[3], n_classes)
         self.net.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         self.images = torch.from_numpy(np.ascontiguousarray(images)).to(device)
         self.labels = torch.from_numpy(labels).to(device)[None]
-        channels = self.images.flatten(0, 2)
-        self.shift = channels.double().mean(0).float()
-        spread = channels.double().std(0, correction=0).float()
+        self.shift, spread = channel_statistics(self.images)
         self.scale = torch.where(spread > 0, 1 / spread, 1.0)
         self.drawn: tuple[Tensor, ...] = ()
 
     def parameters(self) -> list[Tensor]:
         return list(self.net.parameters())
+
+    @torch.no_grad()
+    def settle_norms(self) -> None:
+        """Take the statistics of the batch norms anew from the images as they are, all of them alike.
+
+        The running ones remember weights of long ago where trainings are short, and single odd batches.
+        """
+        norms = [module for module in self.net.modules() if isinstance(module, nn.BatchNorm2d)]
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # the mean of all batches
+        self.net.train()
+        for places in cut(len(self.images), self.learner.recipe.batch_size, evenly=True):
+            images = as_input(self.images[places], self.shift, self.scale)
+            with torch.autocast(images.device.type, torch.bfloat16, enabled=images.is_cuda):
+                self.net(images)
 
     def start_epoch(self, epoch: int) -> None:
         n, device = self.labels.shape[1], self.labels.device
@@ -160,16 +196,15 @@ class NetworkModel:
         return self.collect(inputs, block_of_passes)
 
     def gradient_norms(
-        self, inputs: np.ndarray, of: Literal["entropy", "expected"] = "entropy", layers: Literal["all", "last"] = "all"
+        self, inputs: np.ndarray, of: GradientOf = "entropy", layers: Layers = "all"
     ) -> Float[np.ndarray, "n"]:
         """Length of each image's gradient: one length a parameter of the network, summed.
 
-        `entropy`: of the entropy of its prediction. `expected`: of its cross-entropy with each class in turn, weighted
-        by the predicted probability of that class; c times the work. Each image costs a backward pass of its own,
-        unless only the last layer is asked for.
+        `entropy`: of the entropy of its prediction. `each_class`: of its cross-entropy with each class in turn,
+        weighted by the probability of that class, which is the expected gradient length; c times the work.
+        Each image costs a backward pass of its own, unless only the last layer is asked for.
         """
-        if of not in ("entropy", "expected") or layers not in ("all", "last"):
-            raise UnderstudyError(f"of is 'entropy' or 'expected', layers 'all' or 'last'; got {of!r}, {layers!r}")
+        check_gradients(of, layers)
         slopes = entropy_slopes if of == "entropy" else class_slopes
         function = self.last_lengths if layers == "last" else self.all_lengths
         return self.collect(inputs, lambda images: function(images, slopes))
@@ -275,6 +310,17 @@ def moved(
     columns = right[:, None] + torch.where(mirrored[:, None], width - 1 - columns, columns)
     which = torch.arange(len(images), device=images.device)[:, None, None]
     return bordered.permute(0, 2, 3, 1)[which, lines[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def channel_statistics(images: UInt8[Tensor, "n h w ch"]) -> tuple[Float[Tensor, "ch"], Float[Tensor, "ch"]]:
+    """Mean and deviation of each channel, from how often each of its 256 values occurs."""
+    values = torch.arange(256, dtype=torch.float64, device=images.device)
+    shares = [
+        torch.bincount(channel.flatten(), minlength=256).double() / channel.numel() for channel in images.unbind(3)
+    ]
+    means = [(share * values).sum() for share in shares]
+    squares = [(share * (values - mean) ** 2).sum() for share, mean in zip(shares, means, strict=True)]
+    return torch.stack(means).float(), torch.stack(squares).sqrt().float()
 
 
 def as_input(images: UInt8[Tensor, "b h w ch"], shift: Tensor, scale: Tensor) -> Float[Tensor, "b ch h w"]:

@@ -4,20 +4,24 @@ A *learner* is settings; it does not change. `fit` returns a *model*, which does
 starts from scratch, the model of the round before can teach the next one, and nothing is half trained.
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.errors import UnderstudyError
 
 # What some models can do beyond `predict_proba`, and some learners beyond `fit`. A strategy says which it needs.
-Offer = Literal["logits", "features", "activations", "stochastic", "gradients", "hook"]
+Offer = Literal["logits", "features", "activations", "stochastic", "gradients", "hook", "many"]
 # What a learner is given for each item: a row of features, an image as bytes (h, w, channels), or its identity.
 Takes = Literal["features", "images", "ids"]
+
+BLOCK: Final = 4096  # items looked at in one go
 
 
 class TrainingDiverged(UnderstudyError):
@@ -67,7 +71,7 @@ class Setup:
     """What a hook is told before training: m models of one shape, each with its own n labelled items."""
 
     inputs: Sequence[Any]  # m times what the learner takes
-    labels: Int[Tensor, "m n"]
+    labels: Int[Tensor, "m n"]  # on the learner's device
     seeds: tuple[int, ...]
     n_classes: int
     widths: tuple[int, ...]  # of the hidden layers
@@ -85,7 +89,7 @@ class Step:
     epoch: int
     rows: Int[Tensor, "m b"]  # which of the n labelled items
     labels: Int[Tensor, "m b"]
-    hidden: tuple[Float[Tensor, "m b _"], ...]  # outputs of the hidden layers, first to last
+    hidden: tuple[Float[Tensor, "m b _"], ...]  # outputs of the hidden layers, first to last, after dropout
     logits: Float[Tensor, "m b c"]
     losses: Float[Tensor, "m b"]  # the learner's own, item by item
 
@@ -108,17 +112,45 @@ class TrainingHook:
         """(m,): what is minimised, model by model. Terms of one model must not depend on another."""
         return step.losses.mean(1)
 
+    @property
+    def keeps_loss(self) -> bool:
+        """Nothing is asked of a step: a training with another weight decay needs no more care than any other."""
+        return type(self).loss is TrainingHook.loss and not self.parameters()
+
+
+def fit_many(
+    learner: Learner, jobs: Sequence[Job], n_classes: int, *, hook: TrainingHook | None = None, progress: bool = False
+) -> list[Any]:
+    """A model a job, in the order of the jobs: at once where the learner offers it, else one by one."""
+    given: dict[str, Any] = {"progress": progress}
+    if hook is not None:
+        if "hook" not in learner.offers:
+            raise UnderstudyError(f"{type(learner).__name__} lets nothing change its training; choose another learner")
+        given["hook"] = hook
+    if "many" in learner.offers:
+        return list(learner.fit_many(jobs, n_classes, **given))  # type: ignore[attr-defined]
+    return [learner.fit(job.inputs, job.labels, n_classes, seed=job.seed, **given) for job in jobs]
+
 
 def checked_training_set(
     inputs: np.ndarray, labels: np.ndarray, n_classes: int, axes: int
 ) -> tuple[np.ndarray, Int[np.ndarray, "n"]]:
     """Inputs and integer labels of a training, or one line that says what is wrong with them."""
-    inputs, labels = np.asarray(inputs), np.asarray(labels)
-    if inputs.ndim != axes:
+    inputs = np.asarray(inputs)
+    if inputs.ndim != axes or 0 in inputs.shape[1:]:
         raise UnderstudyError(f"inputs must have {axes} axes, the first for items; got shape {inputs.shape}")
-    if labels.shape != inputs.shape[:1]:
-        raise UnderstudyError(f"{len(inputs):,} items need as many labels; got shape {labels.shape}")
-    if not len(labels):
+    labels = checked_labels(labels, len(inputs), n_classes)
+    if (row := first_unusable(inputs)) is not None:
+        raise UnderstudyError(f"item {row} of {len(inputs):,} has inputs that are not finite in float32; leave it out")
+    return inputs, labels
+
+
+def checked_labels(labels: np.ndarray, n: int, n_classes: int) -> Int[np.ndarray, "n"]:
+    """The class of each of n items."""
+    labels = np.asarray(labels)
+    if labels.shape != (n,):
+        raise UnderstudyError(f"{n:,} items need as many labels; got shape {labels.shape}")
+    if not n:
         raise UnderstudyError("there is nothing to learn from: give at least one labelled item")
     if not np.issubdtype(labels.dtype, np.integer):
         raise UnderstudyError(f"labels must be integers, rows of the list of classes; got {labels.dtype}")
@@ -126,11 +158,40 @@ def checked_training_set(
         raise UnderstudyError(
             f"labels must be 0 to {n_classes - 1} for {n_classes} classes; got {labels.min()} to {labels.max()}"
         )
-    if (
-        np.issubdtype(inputs.dtype, np.floating)
-        and not (finite := np.isfinite(inputs).reshape(len(inputs), -1).all(1)).all()
-    ):
-        raise UnderstudyError(
-            f"item {int(finite.argmin())} of {len(inputs):,} has inputs that are not finite; leave it out"
-        )
-    return inputs, labels.astype(np.int64)
+    return labels.astype(np.int64)
+
+
+def first_unusable(inputs: np.ndarray) -> int | None:
+    """The first item whose inputs are not finite once they are float32."""
+    if inputs.dtype.kind not in "fiub":
+        raise UnderstudyError(f"inputs must be numbers; got {inputs.dtype}")
+    if inputs.dtype.kind != "f":
+        return None
+    with np.errstate(over="ignore"):
+        for row in range(0, len(inputs), BLOCK):
+            finite = np.isfinite(inputs[row : row + BLOCK].astype(np.float32, copy=False))
+            if not finite.all():
+                return row + int(finite.reshape(len(finite), -1).all(1).argmin())
+    return None
+
+
+def checked_seed(seed: int) -> int:
+    """A whole number that every source of random numbers takes."""
+    try:
+        value = operator.index(seed)
+    except TypeError as error:
+        raise UnderstudyError(f"seed must be a whole number; got {seed!r}") from error
+    if not 0 <= value < 2**63:
+        raise UnderstudyError(f"seed must be from 0 to 2**63 - 1; got {value}")
+    return value
+
+
+def checked_device(device: str) -> torch.device:
+    """The device of this name, if it is there."""
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        raise UnderstudyError(f"there is no device {device!r}; use 'cpu' or 'cuda'") from error
+    if found.type == "cuda" and not (found.index or 0) < torch.cuda.device_count():
+        raise UnderstudyError(f"torch finds no {device!r} here; use the device cpu, or install torch for CUDA")
+    return found

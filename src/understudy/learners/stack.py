@@ -70,7 +70,10 @@ def draw_stack(
     weights, biases = [], []
     for before, after in pairwise(sizes):
         bound = 1 / math.sqrt(before)
-        drawn = [2 * bound * torch.rand(before + 1, after, generator=generator) - bound for generator in generators]
+        drawn = [
+            2 * bound * torch.rand(before + 1, after, generator=generator, dtype=torch.float32) - bound
+            for generator in generators
+        ]
         layer = torch.stack(drawn).to(device)
         weights.append(layer[:, 1:].contiguous())
         biases.append(layer[:, :1].contiguous())

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -18,6 +18,7 @@ from understudy.learners.protocol import Step, TrainingDiverged, TrainingHook
 from understudy.learners.stack import Outputs
 
 Tick = Callable[[int], None]  # told the number of epochs done
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,15 @@ class Recipe:
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "batch_size", "epochs", "gamma", "step_every"):
-            if not getattr(self, name) > 0:
+        for name in ("learning_rate", "gamma"):
+            if not 0 < getattr(self, name) < math.inf:
                 raise UnderstudyError(f"{name} must be above 0; got {getattr(self, name)!r}")
+        for name in ("batch_size", "epochs", "step_every"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise UnderstudyError(f"{name} must be a whole number above 0; got {getattr(self, name)!r}")
+        for name, limit in (("momentum", 1), ("weight_decay", math.inf), ("label_smoothing", 1)):
+            if not 0 <= getattr(self, name) < limit:
+                raise UnderstudyError(f"{name} must be 0 or more and below {limit}; got {getattr(self, name)!r}")
         for name, choices in (("optimiser", ("sgd", "adamw")), ("schedule", ("step", "one_cycle"))):
             if getattr(self, name) not in choices:
                 raise UnderstudyError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
@@ -59,6 +66,7 @@ class Trainee(Protocol):
 
     labels: Int[Tensor, "m n"]
     recordable: bool  # one step of it may be recorded and replayed
+    wants_even_batches: bool  # a last batch of one or two items would do it harm
 
     def parameters(self) -> Sequence[Tensor]: ...
 
@@ -84,34 +92,67 @@ def train(
 
     The order of a network's items comes from its own generator, so that it learns the same alone and among others.
     """
+    done = 0
+    try:
+        for done in epochs_of(trainee, recipe, generators, hook, stop):
+            if tick is not None:
+                tick(done)
+    except KeyboardInterrupt:
+        if stop is not None:
+            stop.set()  # for those who train beside this one, or come after it
+    if not all(parameter.isfinite().all() for parameter in trainee.parameters()):
+        raise diverged(recipe, done)
+    return done
+
+
+def epochs_of(
+    trainee: Trainee,
+    recipe: Recipe,
+    generators: Sequence[torch.Generator],
+    hook: TrainingHook | None,
+    stop: Event | None,
+) -> Iterator[int]:
+    """Run epoch after epoch; each yields how many are done."""
     n, device = trainee.labels.shape[1], trainee.labels.device
     optimiser = make_optimiser(trainee, recipe, hook)
     step: Callable[..., Tensor] = partial(one_step, trainee, recipe, optimiser, hook)
     if device.type == "cuda" and trainee.recordable and hook is None:
         step = Recorded(step, optimiser)
-    starts = range(0, n, recipe.batch_size)
+    batches = cut(n, recipe.batch_size, trainee.wants_even_batches)
     for epoch in range(recipe.epochs):
         order = torch.stack([torch.randperm(n, generator=generator) for generator in generators]).to(device)
-        try:
-            trainee.start_epoch(epoch)
-            total = torch.zeros(len(order), device=device)
-            for i, start in enumerate(starts):
-                if stop is not None and stop.is_set():
-                    return epoch
-                done = (epoch * len(starts) + i) / (recipe.epochs * len(starts))
-                set_rate(optimiser, recipe.rate(epoch, done))
-                places = slice(start, min(start + recipe.batch_size, n))
-                total += step(epoch, order[:, places], trainee.noise(places))
-        except KeyboardInterrupt:
-            return epoch
+        trainee.start_epoch(epoch)
+        total = torch.zeros(len(order), device=device)
+        for i, places in enumerate(batches):
+            if stop is not None and stop.is_set():
+                return
+            set_rate(optimiser, recipe.rate(epoch, (epoch + i / len(batches)) / recipe.epochs))
+            total += step(epoch, order[:, places], trainee.noise(places))
         if not total.isfinite().all():
-            raise TrainingDiverged(
-                f"the loss is no longer finite in epoch {epoch + 1} of {recipe.epochs}, with learning rate "
-                f"{recipe.rate(epoch, epoch / recipe.epochs):g}; lower the learning rate or standardise the inputs"
-            )
-        if tick is not None:
-            tick(epoch + 1)
-    return recipe.epochs
+            raise diverged(recipe, epoch)
+        yield epoch + 1
+
+
+def with_gradients(function: F) -> F:
+    """The function with gradients on: whatever its caller does without them, training needs them."""
+    wrapped: F = torch.inference_mode(False)(torch.enable_grad()(function))
+    return wrapped
+
+
+def cut(n: int, size: int, evenly: bool) -> list[slice]:
+    """Places 0 to n in batches of this size, the last one shorter; or, evenly, in as many of about equal size."""
+    count = math.ceil(n / size)
+    if evenly:
+        return [slice(i * n // count, (i + 1) * n // count) for i in range(count)]
+    return [slice(i * size, min((i + 1) * size, n)) for i in range(count)]
+
+
+def diverged(recipe: Recipe, epoch: int) -> TrainingDiverged:
+    rate = recipe.rate(epoch, epoch / recipe.epochs)
+    return TrainingDiverged(
+        f"the loss is no longer finite in epoch {min(epoch + 1, recipe.epochs)} of {recipe.epochs}, with learning rate "
+        f"{rate:g}; lower the learning rate, or scale the inputs"
+    )
 
 
 def one_step(
@@ -133,6 +174,11 @@ def one_step(
         loss = losses.mean(1)
     else:
         loss = hook.loss(Step(epoch, rows, labels, outputs.hidden, outputs.logits, losses))
+        if loss.shape != labels.shape[:1]:
+            raise UnderstudyError(
+                f"a hook's loss must be one number a model, shape {tuple(labels.shape[:1])}; got {tuple(loss.shape)}: "
+                "take means over axis 1 only"
+            )
     optimiser.zero_grad()
     loss.sum().backward()  # type: ignore[no-untyped-call]  # a sum: no network's gradient depends on another's loss
     optimiser.step()
@@ -143,10 +189,9 @@ def make_optimiser(trainee: Trainee, recipe: Recipe, hook: TrainingHook | None) 
     parameters, decay = list(trainee.parameters()), recipe.weight_decay
     if hook is not None:
         parameters += hook.parameters()
-        decay = hook.weight_decay(decay, trainee.labels.shape[1])
     on_gpu = trainee.labels.is_cuda
     # On a GPU the rate is a tensor, which a recorded step reads anew each time.
-    rate = torch.tensor(recipe.learning_rate, device="cuda") if on_gpu else recipe.learning_rate
+    rate = torch.tensor(recipe.learning_rate, device=trainee.labels.device) if on_gpu else recipe.learning_rate
     if recipe.optimiser == "adamw":
         return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay, fused=True, capturable=on_gpu)
     return torch.optim.SGD(parameters, lr=rate, momentum=recipe.momentum, weight_decay=decay, fused=True)
@@ -174,7 +219,8 @@ class Recorded:
     def __call__(self, epoch: int, rows: Int[Tensor, "m b"], noise: tuple[Tensor, ...]) -> Float[Tensor, "m"]:
         size = rows.shape[1]
         if size not in self.recordings:
-            self.recordings[size] = self.record(epoch, rows, noise)
+            with torch.cuda.device(rows.device):
+                self.recordings[size] = self.record(epoch, rows, noise)
         graph, inputs, loss = self.recordings[size]
         for kept, given in zip(inputs, (rows, *noise), strict=True):
             kept.copy_(given)
@@ -186,7 +232,7 @@ class Recorded:
     ) -> tuple[torch.cuda.CUDAGraph, list[Tensor], Tensor]:
         inputs = [tensor.clone() for tensor in (rows, *noise)]
         before = self.state()
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side = torch.cuda.Stream(rows.device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):  # lets libraries allocate what they need; a recording must not
