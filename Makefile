@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench format clean
+.PHONY: help setup demo test check bench soak format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ check: $(STAMP)  ## format, lint, types, layers and documentation
 bench: $(STAMP)  ## time the picks and the search for basis points
 	$(BIN)/python benchmarks/picks.py --out benchmarks/results/picks-cpu.json
 	$(BIN)/python benchmarks/kmeans.py
+
+soak: $(STAMP)  ## kill embed a hundred times: does it end with the same bytes? about ten minutes
+	$(BIN)/python benchmarks/embed_kills.py --encoder python:examples/keras_resnet50.py:thumbnails \
+		--images 6000 --kills 100 --longest 4 --out benchmarks/results/soak-embed.json
 
 format: $(STAMP)  ## format the code and mend what the linter can
 	$(BIN)/ruff format .

@@ -11,6 +11,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
@@ -62,7 +63,9 @@ class ResNet50(nn.Module):
 
 
 def encoder(weights: Path | None, device: str) -> ImageEncoder:
-    network = ResNet50()
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)  # random weights too are the same each time, and so is the identity
+        network = ResNet50()
     if weights is not None:
         load_weights(network, weights)
     return ImageEncoder(network, AS_KERAS, name="keras_resnet50", device=device)
