@@ -238,15 +238,6 @@ def test_passes_do_not_depend_on_the_blocks_or_on_the_other_items(monkeypatch: p
     assert abs(model.stochastic_proba(inputs, 6, seed=4) - whole).max() > 0.01
 
 
-def test_masks_keep_the_mean_of_what_they_hide() -> None:
-    drawn = heads.draw_bytes((2000, 500), np.random.default_rng(0))
-    for rate in (0.25, 0.5, 0.75):
-        mask = heads.as_mask(drawn, rate)
-        assert mask.mean().item() == pytest.approx(1, abs=0.01)
-        assert (mask == 0).float().mean().item() == pytest.approx(rate, abs=0.005)
-    assert (heads.as_mask(drawn, 0.0) == 1).all()
-
-
 def test_passes_without_dropout_are_refused() -> None:
     model = PLAIN.fit(*blobs(9), 3)
     with pytest.raises(UnderstudyError, match=r"give dropout=0\.5"):

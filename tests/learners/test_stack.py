@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from tests.learners.literal import as_sequential, gradient_lengths
-from understudy.learners.stack import ACTIVATIONS, Stack, draw_stack, entropy_slope, gradient_norms
+from tests.learners.literal import as_sequential
+from understudy.learners.stack import ACTIVATIONS, Stack, draw_stack
 
 SIZES = (4, 7, 6, 5, 3)
 
@@ -45,35 +45,3 @@ def test_masks_are_applied_to_hidden_layers() -> None:
     outputs = stack(inputs, masks)
     assert not outputs.hidden[1].any()
     torch.testing.assert_close(outputs.logits[:, 0], outputs.logits[:, 1])
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("of", ["entropy", "cross-entropy"])
-def test_gradient_lengths_are_those_of_automatic_differentiation(activation: str, of: str) -> None:
-    stack = a_stack(activation).pick(1)
-    net = as_sequential(stack)
-    inputs = torch.randn(9, 4, generator=torch.Generator().manual_seed(3))
-    outputs = stack(inputs[None])
-    logits = outputs.logits[0]
-    if of == "entropy":
-        found = gradient_norms(stack, inputs, outputs, entropy_slope(logits))
-        expected = [gradient_lengths(net, item, "entropy") for item in inputs]
-    else:
-        probs = logits.softmax(1)
-        found = sum(
-            probs[:, label] * gradient_norms(stack, inputs, outputs, probs - torch.eye(3)[label]) for label in range(3)
-        )  # type: ignore[assignment]
-        expected = [gradient_lengths(net, item, "expected") for item in inputs]
-    torch.testing.assert_close(found, torch.tensor(expected), rtol=1e-5, atol=1e-6)
-
-
-def test_the_entropy_is_flat_where_classes_are_equally_likely_or_one_is_certain() -> None:
-    assert entropy_slope(torch.zeros(1, 2)).abs().max() == 0
-    assert entropy_slope(torch.tensor([[60.0, 0.0]])).abs().max() < 1e-20
-
-
-def test_with_two_classes_the_slope_of_the_entropy_is_the_known_one() -> None:
-    p = torch.linspace(0.02, 0.98, 25, dtype=torch.float64)
-    slope = entropy_slope(torch.stack([p.log(), (1 - p).log()], dim=1))
-    expected = math.sqrt(2) * p * (1 - p) * (p / (1 - p)).log().abs()
-    torch.testing.assert_close(slope.norm(dim=1), expected)

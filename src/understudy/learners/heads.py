@@ -1,6 +1,5 @@
 """Heads: small perceptrons on fixed features, one or many trained at once."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
@@ -10,10 +9,12 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.errors import UnderstudyError
+from understudy.learners.gradients import GradientOf, Layers, check_gradients, entropy_slope, gradient_norms
+from understudy.learners.noise import NOISE_STREAM, as_mask, checked_dropout, draw_bytes, noise_source
 from understudy.learners.protocol import (
     Job,
     Offer,
@@ -25,17 +26,12 @@ from understudy.learners.protocol import (
     checked_training_set,
     first_unusable,
 )
-from understudy.learners.stack import ACTIVATIONS, Activation, Outputs, Stack, draw_stack, entropy_slope, gradient_norms
+from understudy.learners.stack import ACTIVATIONS, Activation, Outputs, Stack, draw_stack
 from understudy.learners.training import Recipe, Tick, progress_bar, train, with_gradients
 
 BLOCK: Final = 8192  # rows a prediction takes at a time
 Scaling = Literal["none", "columns", "whole"]
-GradientOf = Literal["entropy", "each_class"]
-Layers = Literal["all", "last"]
 T = TypeVar("T")
-
-NOISE_STREAM: Final = 1  # beside the seed: noise has random numbers of its own
-NOISE_LEVELS: Final = 256  # a mask is drawn from bytes, so that dropout is a multiple of 1/256
 
 
 @dataclass(frozen=True)
@@ -317,36 +313,3 @@ class HeadModel:
                 raise UnderstudyError(f"item {start + row} has inputs that are not finite in float32; leave it out")
             block = torch.from_numpy(np.array(some, dtype=np.float32)).to(self.shift.device)
             yield (block - self.shift) * self.scale
-
-
-NoiseSource = np.random.Generator | torch.Generator
-
-
-def noise_source(seed: int, device: torch.device) -> NoiseSource:
-    """Where noise on this device comes from. A GPU draws its own: fetching it would take longer than using it."""
-    stream = np.random.default_rng([seed, NOISE_STREAM])
-    return stream if device.type == "cpu" else torch.Generator(device).manual_seed(int(stream.integers(2**63)))
-
-
-def draw_bytes(shape: tuple[int, ...], source: NoiseSource) -> UInt8[Tensor, "..."]:
-    """Uniform bytes, the cheapest noise there is."""
-    if isinstance(source, torch.Generator):
-        return torch.randint(256, shape, dtype=torch.uint8, generator=source, device=source.device)
-    return torch.frombuffer(bytearray(source.bytes(math.prod(shape))), dtype=torch.uint8).view(shape)
-
-
-def as_mask(drawn: Tensor, dropout: float) -> Tensor:
-    """0 for that share of the bytes, 1 / (share kept) for the others; as float32."""
-    lost = round(dropout * NOISE_LEVELS)
-    return (drawn >= lost).float() * (NOISE_LEVELS / (NOISE_LEVELS - lost))
-
-
-def checked_dropout(rate: float) -> float:
-    if not 0 <= rate < 1 or (rate and not 0 < round(rate * NOISE_LEVELS) < NOISE_LEVELS):
-        raise UnderstudyError(f"dropout must be 0, or from 1/{NOISE_LEVELS} to below 1; got {rate}")
-    return rate
-
-
-def check_gradients(of: str, layers: str) -> None:
-    if of not in get_args(GradientOf) or layers not in get_args(Layers):
-        raise UnderstudyError(f"of is 'entropy' or 'each_class', layers 'all' or 'last'; got {of!r}, {layers!r}")

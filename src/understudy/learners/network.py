@@ -11,15 +11,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from understudy.errors import UnderstudyError
-from understudy.learners.heads import (
-    NOISE_STREAM,
-    GradientOf,
-    Layers,
-    as_mask,
-    check_gradients,
-    checked_dropout,
-    draw_bytes,
-)
+from understudy.learners.gradients import GradientOf, Layers, check_gradients, entropy_slope
+from understudy.learners.noise import NOISE_STREAM, as_mask, checked_dropout, draw_bytes
 from understudy.learners.protocol import (
     Offer,
     Setup,
@@ -29,7 +22,7 @@ from understudy.learners.protocol import (
     checked_seed,
     checked_training_set,
 )
-from understudy.learners.stack import Outputs, entropy_slope
+from understudy.learners.stack import Outputs
 from understudy.learners.training import Recipe, cut, progress_bar, train, with_gradients
 
 WIDTHS: Final = (64, 128, 256, 512)

@@ -1,0 +1,57 @@
+"""How long an item's gradient is, without making one for each item."""
+
+import math
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from understudy.errors import UnderstudyError
+from understudy.learners.stack import Outputs, Stack
+
+GradientOf = Literal["entropy", "each_class"]
+Layers = Literal["all", "last"]
+
+
+def check_gradients(of: str, layers: str) -> None:
+    if of not in get_args(GradientOf) or layers not in get_args(Layers):
+        raise UnderstudyError(f"of is 'entropy' or 'each_class', layers 'all' or 'last'; got {of!r}, {layers!r}")
+
+
+def entropy_slope(logits: Float[Tensor, "*b c"]) -> Float[Tensor, "*b c"]:
+    """∂ entropy(softmax z) / ∂ z."""
+    logs = logits.log_softmax(-1)
+    probs = logs.exp()
+    entropy = -(probs * logs).sum(-1, keepdim=True)
+    return -probs * (logs + entropy)
+
+
+def gradient_norms(
+    stack: Stack, inputs: Float[Tensor, "b d"], outputs: Outputs, slope: Float[Tensor, "b c"]
+) -> Float[Tensor, "b"]:
+    """For each item, the length of a loss's gradient in each weight matrix and each bias, summed over those.
+
+    `slope` is the gradient of that loss in the logits. Every gradient in a weight matrix is an outer product, so that
+    its length is the product of two lengths: nothing of the size of the weights is ever made for an item.
+    """
+    before = [inputs, *(layer[0] for layer in outputs.hidden)]
+    total = inputs.new_zeros(len(inputs))
+    for i in reversed(range(len(before))):
+        total += slope.norm(dim=1) * (before[i].norm(dim=1) + 1)  # the weights, and 1 for the bias
+        if i:
+            slope = slope @ stack.weights[i][0].T * activation_slope(stack, before[i - 1], i - 1, before[i])
+    return total
+
+
+def activation_slope(
+    stack: Stack, before: Float[Tensor, "b i"], layer: int, after: Float[Tensor, "b o"]
+) -> Float[Tensor, "b o"]:
+    """The derivative of a hidden layer's activation, from the layer's input and output."""
+    if stack.activation == "tanh":
+        return 1 - after**2
+    if stack.activation == "relu":
+        return (after > 0).to(after.dtype)
+    z = torch.addmm(stack.biases[layer][0], before, stack.weights[layer][0])
+    cumulative = 0.5 * (1 + torch.erf(z / math.sqrt(2)))
+    return cumulative + z * torch.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
