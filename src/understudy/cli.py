@@ -106,18 +106,32 @@ def embed(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     workers: Annotated[int | None, typer.Option(min=1, help="Threads that read and decode.")] = None,
     on_error: Annotated[str, typer.Option(help="Leave items out that cannot be used (skip), or fail.")] = "skip",
+    columns: Annotated[
+        str | None, typer.Option(metavar="text=NAME,...", help="Columns of a table: path or text, label, split, id.")
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="The only classes; what has another label is left out.")
+    ] = None,
+    folder_labels: Annotated[
+        bool, typer.Option("--folder-labels/--no-folder-labels", help="Whether folders of images are classes.")
+    ] = True,
 ) -> None:
     """Make features of items; what was made before is not made again, so an interrupted run goes on."""
+    from understudy.data.columns import parsed
     from understudy.data.embedding import embed_dataset
     from understudy.data.encoders import make_encoder
     from understudy.data.faults import checked_on_error
-    from understudy.data.features import default_folder, summary
+    from understudy.data.features import output_folder, summary
     from understudy.data.sources import load
 
     chosen = checked_on_error(on_error)
+    folder = output_folder(source, out)
+    named = None if columns is None else parsed(columns)
+    only = None if classes is None else [name.strip() for name in classes.split(",")]
     made = make_encoder(encoder, device=device)
-    dataset = load(source, on_error=on_error)
-    folder = out or default_folder(source)
-    for embedding in embed_dataset(dataset, made, out=folder, batch_size=batch_size, workers=workers, on_error=chosen):
-        if embedding is not None:
-            typer.echo(summary(embedding))
+    # What cannot be used is settled once, when features are computed.
+    dataset = load(source, classes=only, columns=named, folder_labels=folder_labels)
+    pool, test = embed_dataset(dataset, made, out=folder, batch_size=batch_size, workers=workers, on_error=chosen)
+    typer.echo(summary(pool))
+    if test is not None:
+        typer.echo(summary(test, "test"))

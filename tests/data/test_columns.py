@@ -3,7 +3,7 @@
 import pytest
 
 from understudy import UnderstudyError
-from understudy.data.columns import chosen
+from understudy.data.columns import chosen, parsed
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,11 @@ def test_columns_are_known_by_what_they_hold(there: list[str], named: dict[str, 
 @pytest.mark.parametrize(
     ("there", "named", "message"),
     [
-        (["a", "b"], {}, r"a.csv has no column of paths \(path, .*its columns are 'a', 'b': name one, as in columns="),
+        (
+            ["a", "b"],
+            {},
+            r"a.csv has no column of paths \(path, .*'a', 'b': name one, as in columns=.* or --columns text=body",
+        ),
         (["a", "b"], {"text": "c"}, "a.csv has no column 'c'; its columns are 'a', 'b'"),
         (["a"], {"texts": "a"}, "columns can be named for path, text, label, split, id; got one for 'texts'"),
         (["a", "b"], {"text": "a", "path": "b"}, "not for both"),
@@ -33,3 +37,10 @@ def test_columns_are_known_by_what_they_hold(there: list[str], named: dict[str, 
 def test_what_is_missing_is_said_with_what_is_there(there: list[str], named: dict[str, str], message: str) -> None:
     with pytest.raises(UnderstudyError, match=message):
         chosen(there, named, "a.csv")
+
+
+def test_columns_are_read_from_the_command_line() -> None:
+    assert parsed("text=body, label=the topic") == {"text": "body", "label": "the topic"}
+    for text in ("", "text", "text=", "=body", "text=body,"):
+        with pytest.raises(UnderstudyError, match="columns are given as text=body,label=topic; got '"):
+            parsed(text)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from typer.testing import CliRunner
 from tests.data.official import cifar10, pack_cifar, write
 from tests.data.serving import offer, only_our_own, serving
 from understudy.cli import app
-from understudy.data.datasets import NAMES
+from understudy.data.datasets import DATASETS, NAMES
+from understudy.data.datasets.idx import FASHION_MNIST
 from understudy.data.datasets.registry import home_of
 from understudy.errors import UnderstudyError
 
@@ -36,13 +38,27 @@ def test_the_table_says_what_is_here_and_how_to_get_the_rest(home: Path) -> None
     assert [name for name in NAMES if f"  {name} " in advice] == [
         "fashion_mnist", "cifar100", "tiny_imagenet", "caltech256",
     ]  # fmt: skip
-    assert f"or put into {home / 'datasets' / 'NAME'}" in advice
+    assert f"\n  {home / 'datasets' / 'NAME'}\n" in advice
 
 
 def test_the_table_fits_into_80_columns() -> None:
     table = runner.invoke(app, ["datasets"], env={"COLUMNS": "80"}).stdout.split("to download")[0]
     assert max(map(len, table.splitlines())) <= 80
     assert all(name in table for name in NAMES)
+
+
+def test_every_place_is_named_in_which_a_missing_set_was_looked_for(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERSTUDY_DATA", "/data/mine")
+    monkeypatch.setitem(DATASETS, "fashion_mnist", replace(FASHION_MNIST, also_in=(tmp_path / "system",)))
+    lines = runner.invoke(app, ["datasets"], env={"COLUMNS": "80"}).stdout.splitlines()
+    start = lines.index("or put it into one of the folders that are looked into:") + 1
+    assert lines[start : start + 3] == ["  /data/mine/NAME", "  /data/mine", f"  {home / 'datasets' / 'NAME'}"]
+    start = next(row for row, line in enumerate(lines) if line.startswith("  fashion_mnist  the four IDX files"))
+    assert lines[start + 1].split() == ["also", "in", str(tmp_path / "system")]
+    assert lines[start + 2].strip() == "which Debian's package dataset-fashion-mnist fills"
+    assert all(len(line) <= 80 for line in lines if str(tmp_path) not in line)
 
 
 def test_scripts_get_json() -> None:

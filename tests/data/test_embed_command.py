@@ -25,7 +25,7 @@ def test_a_folder_is_embedded_beside_itself(photos: Path) -> None:
     (photos / "dogs" / "0011.png").write_bytes(b"")
     result = runner.invoke(app, ["embed", str(photos), "--encoder", "pixels?size=4"])
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("5 x 48 features in ")
+    assert result.stdout.startswith("pool: 5 x 48 features in ")
     assert "5 computed, 0 from the cache" in result.stdout
     assert "1 item left out: " in result.stdout
     assert "0011.png: the file is empty; copy it again or remove it" in result.stdout
@@ -76,10 +76,72 @@ def test_fail_ends_with_all_faults_named(
     with pytest.raises(SystemExit):
         main()
     said = capsys.readouterr().err
-    assert said.startswith("understudy: 2 items cannot be used: ")
+    assert said.startswith("understudy: 2 items cannot be used:\n  ")
     assert "0000.png: no image format" in said
     assert "0012.png: no image format" in said
     assert not photos.with_name("photos.features").exists()
+
+
+def test_fail_names_the_faults_of_the_source_with_those_of_its_images(
+    photos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (photos / "cats" / "0000.png").write_bytes(b"no image")
+    (photos / "dogs" / "0012.png").write_bytes(b"")
+    lines = "path,split\ncats/0000.png,\ncats/0001.png,\ngone.png,\ndogs/0011.png,test\ndogs/0012.png,test\n"
+    (photos / "list.csv").write_text(lines)
+    said = refused(monkeypatch, capsys, str(photos / "list.csv"), "--encoder", "pixels", "--on-error", "fail")
+    assert said.startswith("understudy: 3 items cannot be used:\n  line 4: there is no file gone.png")
+    assert "cats/0000.png: no image format" in said
+    assert "dogs/0012.png: the file is empty" in said
+
+
+def test_places_that_cannot_be_written_to_are_one_line(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    command = [str(photos), "--encoder", "pixels"]
+    for out, reason in (("file", "file is a file; features need"), ("file/out", "file/out: Not a directory; check")):
+        said = refused(monkeypatch, capsys, *command, "--out", str(tmp_path / out))
+        assert reason in said
+        assert said.count("\n") == 1
+    said = refused(monkeypatch, capsys, *command, "--out", str(photos / "new"))
+    assert "one lies in the other" in said
+    monkeypatch.setenv("UNDERSTUDY_HOME", str(tmp_path / "file"))
+    said = refused(monkeypatch, capsys, *command)
+    assert said.startswith(f"understudy: {tmp_path / 'file'}")
+    assert said.endswith(": Not a directory; check the path, its permissions and the disk\n")
+    assert said.count("\n") == 1
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What the command says on standard error."""
+    monkeypatch.setattr(sys, "argv", ["understudy", "embed", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 1
+    return capsys.readouterr().err
+
+
+def test_what_a_source_needs_to_be_read_can_be_said(photos: Path, tmp_path: Path) -> None:
+    rows = "\n".join(f"photos/cats/000{i}.png,{topic}" for i, topic in enumerate(("good", "bad", "ugly")))
+    (tmp_path / "list.csv").write_text(f"photo,topic\n{rows}\n")
+    out = ["--encoder", "pixels?size=4", "--out", str(tmp_path / "out")]
+    named = ["--columns", "path=photo,label=topic", "--classes", "good, bad"]
+    result = runner.invoke(app, ["embed", str(tmp_path / "list.csv"), *named, *out])
+    assert result.exit_code == 0, result.output
+    assert "1 item left out: line 4: the label 'ugly' is no known class; use one of good, bad" in result.stdout
+    assert open_features(tmp_path / "out").classes == ("good", "bad")
+    assert runner.invoke(app, ["embed", str(photos), "--no-folder-labels", *out]).exit_code == 0
+    assert open_features(tmp_path / "out").labels is None
+
+
+def test_pool_and_test_set_are_told_apart(tmp_path: Path) -> None:
+    images(tmp_path / "set" / "train", 3)
+    images(tmp_path / "set" / "test", 2, first=10)
+    result = runner.invoke(app, ["embed", str(tmp_path / "set"), "--encoder", "pixels"])
+    assert [line.partition(" features")[0] for line in result.stdout.splitlines()[::2]] == [
+        "pool: 3 x 3072", "test: 2 x 3072",
+    ]  # fmt: skip
 
 
 def test_an_encoder_must_be_named(photos: Path) -> None:

@@ -1,20 +1,25 @@
+import errno
 import json
 import multiprocessing
 import resource
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import filelock
 import numpy as np
 import pytest
 from PIL import Image
 
 from tests.data.image_pools import Counting, by_hand, image, images, pool_of
+from understudy.data import features as features_module
 from understudy.data.embedding import Interrupted, embed, embed_dataset, open_features
 from understudy.data.encoders.protocol import Prepared, identity_of
 from understudy.data.faults import Fault, FaultsFound
+from understudy.data.features import open_dataset
 from understudy.data.items import Texts
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
@@ -186,7 +191,7 @@ def test_nothing_usable_is_an_error(tmp_path: Path) -> None:
     paths = images(tmp_path / "images", 2)
     for path in paths:
         path.write_bytes(b"")
-    with pytest.raises(UnderstudyError, match=r"none of 2 items can be used: \n  0000\.png: the file is"):
+    with pytest.raises(UnderstudyError, match=r"none of 2 items can be used:\n  0000\.png: the file is"):
         embed(pool_of(paths), Counting(), out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -234,6 +239,115 @@ def test_a_data_set_has_its_test_set_in_a_folder_inside(tmp_path: Path) -> None:
     assert (first.n, second.n) == (3, 2)
     assert json.loads((tmp_path / "out" / "test" / "embedding.json").read_text())["source"] == "set"
     assert embed_dataset(Dataset("set", pool), Counting(), out=tmp_path / "other")[1] is None
+
+
+def test_the_test_set_of_an_older_run_is_not_left(tmp_path: Path) -> None:
+    pool, test = pool_of(images(tmp_path / "a", 3)), pool_of(images(tmp_path / "b", 2, first=10))
+    embed_dataset(Dataset("set", pool, test), Counting(), out=tmp_path / "out")
+    embed_dataset(Dataset("set", pool), Counting("5"), out=tmp_path / "out")
+    assert open_dataset(tmp_path / "out").test is None
+    embed_dataset(Dataset("set", pool, test), Counting("5"), out=tmp_path / "out")
+    assert open_dataset(tmp_path / "out").test is not None
+
+
+def test_an_older_output_goes_only_when_the_new_one_of_both_parts_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = pool_of(images(tmp_path / "a", 3)), pool_of(images(tmp_path / "b", 2, first=10))
+    embed_dataset(Dataset("set", *parts), Counting(), out=tmp_path / "out")
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*")}
+    write = features_module.write_array
+
+    def no_room_for_the_test_set(path: Path, blocks: Any, shape: tuple[int, int]) -> None:
+        if shape[0] == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, blocks, shape)
+
+    monkeypatch.setattr(features_module, "write_array", no_room_for_the_test_set)
+    with pytest.raises(UnderstudyError, match="the disk is full"):
+        embed_dataset(Dataset("set", *parts), Counting("5"), out=tmp_path / "out")
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*")} == before
+
+
+def test_what_a_folder_holds_is_said_while_nobody_else_may_write_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked: list[bool] = []
+    put = Path.replace
+
+    def watched(path: Path, target: Path) -> Path:
+        if target.name == "embedding.json":
+            lock = filelock.FileLock(target.with_name(".lock"))
+            try:
+                lock.acquire(timeout=0)
+            except filelock.Timeout:
+                locked.append(True)
+        return put(path, target)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    embed(pool_of(images(tmp_path / "a", 1)), Counting(), out=tmp_path / "out")
+    assert locked == [True]
+
+
+def test_fail_looks_at_pool_and_test_set_and_names_what_is_wrong_with_either(mixed: list[Path], tmp_path: Path) -> None:
+    more = images(tmp_path / "more", 3, first=20)
+    more[1].write_bytes(b"")
+    known = Fault("line 3", "no such class", "mend it")
+    dataset = Dataset("set", replace(pool_of(mixed), faults=(known,)), pool_of(more))
+    with pytest.raises(FaultsFound) as caught:
+        embed_dataset(dataset, Counting(), out=tmp_path / "out", on_error="fail")
+    assert [fault.item for fault in caught.value.faults] == ["line 3", "0001.png", "0004.png", "0007.png", "0021.png"]
+    assert not (tmp_path / "out").exists()
+    pool, test = embed_dataset(dataset, Counting(), out=tmp_path / "out")
+    assert test is not None
+    assert (pool.computed, pool.cached, test.computed, test.cached) == (0, 6, 0, 2)
+
+
+def test_notes_of_an_earlier_embedding_are_not_copied(mixed: list[Path], tmp_path: Path) -> None:
+    embed(pool_of(mixed), Counting(), out=tmp_path / "first")
+    image(99).save(mixed[2])
+    mixed[3].unlink()
+    opened = open_features(tmp_path / "first")
+    assert {fault.problem for fault in opened.faults if fault.item in ("0002.png", "0003.png")} == {
+        "changed since it was embedded", "embedded, but now: no such file",
+    }  # fmt: skip
+    embed(opened, Counting("5"), out=tmp_path / "second")
+    assert [(fault["item"], fault["problem"][:12]) for fault in faults(tmp_path / "second")] == [
+        ("0001.png", "the file is "), ("0004.png", "broken or tr"), ("0007.png", "no such file"),
+        ("0003.png", "no such file"), ("0005.png", "CMYK colours"),
+    ]  # fmt: skip
+
+
+def test_a_folder_of_something_else_is_not_written_to(tmp_path: Path) -> None:
+    encoder, pool = Counting(), pool_of(images(tmp_path / "images", 2))
+    with pytest.raises(UnderstudyError, match=r"images holds '0000.png' and no features; give --out a new folder"):
+        embed(pool, encoder, out=tmp_path / "images")
+    (tmp_path / "a file").touch()
+    with pytest.raises(UnderstudyError, match=r"a file is a file; features need a folder, so give --out another name"):
+        embed(pool, encoder, out=tmp_path / "a file")
+    (tmp_path / "out" / "test").mkdir(parents=True)
+    (tmp_path / "out" / ".lock").touch()  # as a run that was killed leaves it
+    (tmp_path / "out" / "test" / "exam.txt").touch()
+    with pytest.raises(UnderstudyError, match=r"test holds 'exam.txt' and no features"):
+        embed_dataset(Dataset("set", pool, pool), encoder, out=tmp_path / "out")
+    assert encoder.batches == []
+    assert embed(pool, encoder, out=tmp_path / "out").n == 2
+    embed(pool, encoder, out=tmp_path / "new" / "test")  # the test set may be first
+    assert embed(pool, encoder, out=tmp_path / "new").n == 2
+
+
+@pytest.mark.parametrize("place", ["out", "cache"])
+def test_a_place_that_cannot_be_written_to_is_one_line_before_anything_is_computed(tmp_path: Path, place: str) -> None:
+    encoder, pool = Counting(), pool_of(images(tmp_path / "images", 2))
+    (tmp_path / "file").touch()
+    where = {"out": tmp_path / "out", "cache": tmp_path / "kept", place: tmp_path / "file" / "below"}
+    with pytest.raises(
+        UnderstudyError, match=r"file/below.*: Not a directory; check the path, its permissions"
+    ) as error:
+        embed(pool, encoder, out=where["out"], cache=where["cache"])
+    assert "\n" not in str(error.value)
+    assert encoder.batches == []
+    assert not (tmp_path / "out").exists()
 
 
 class Stopped(Counting):

@@ -34,7 +34,12 @@ def test_a_long_list_is_cut_and_counted() -> None:
     assert "9.jpg: broken" in shown
     assert "10.jpg" not in shown
     assert shown.endswith("and 1,224 more")
-    assert "\n" not in listing(faults[:1])
+    assert listing(faults[:1]) == " 0.jpg: broken; remove it"
+
+
+def test_no_line_of_a_list_ends_in_a_space() -> None:
+    for faults in ([BROKEN], [BROKEN, BROKEN]):
+        assert not [line for line in str(FaultsFound(faults)).splitlines() if line != line.rstrip()]
 
 
 def test_things_are_counted_in_grammar() -> None:

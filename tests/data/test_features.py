@@ -9,7 +9,7 @@ import pytest
 
 from tests.data.image_pools import Counting, by_hand, image, images, pool_of
 from understudy.data.embedding import embed
-from understudy.data.features import default_folder, open_dataset, open_features, summary
+from understudy.data.features import default_folder, open_dataset, open_features, output_folder, summary
 from understudy.data.items import ArrayImages
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError
@@ -113,6 +113,14 @@ def test_a_test_set_lies_in_a_folder_of_its_own(folder: Path, tmp_path: Path) ->
     assert (len(found.pool), len(found.test)) == (5, 2)
 
 
+def test_a_test_set_of_another_encoder_is_refused(folder: Path, tmp_path: Path) -> None:
+    embed(pool_of(images(tmp_path / "more", 2, first=50)), Counting("5"), out=folder / "test")
+    with pytest.raises(
+        UnderstudyError, match=r"out was made by counting with 48 columns, its test set by .* with 75; run embed again"
+    ):
+        open_dataset(folder)
+
+
 def test_a_path_that_is_no_text_is_kept(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"na\xefve.png")
     try:
@@ -131,9 +139,22 @@ def test_the_summary_counts_and_names(tmp_path: Path) -> None:
     paths[2].write_bytes(b"")
     embed(pool_of(paths[:1]), Counting(), out=tmp_path / "first")
     said = summary(embed(pool_of(paths), Counting(), out=tmp_path / "out"))
-    assert said.startswith("3 x 48 features in ")
+    assert said.startswith("pool: 3 x 48 features in ")
     assert ", 2 computed, 1 from the cache\n1 item left out: 0002.png: the file is empty; " in said
-    assert said.endswith(f"written: {tmp_path / 'out'}")
+    assert said.endswith(f"\nall of this is in {tmp_path / 'out' / 'faults.jsonl'}\nwritten: {tmp_path / 'out'}")
+
+
+def test_the_summary_says_which_part_it_is_of_and_what_the_notes_are(tmp_path: Path) -> None:
+    paths = images(tmp_path / "images", 4)
+    for path in paths[1:3]:
+        image(5).convert("CMYK").save(path, format="jpeg")
+    for path in (paths[0], *images(tmp_path / "images", 1, first=9)):
+        path.write_bytes(b"")
+    said = summary(embed(pool_of(sorted((tmp_path / "images").iterdir())), Counting(), out=tmp_path / "out"), "test")
+    assert said.startswith("test: 3 x 48 features in ")
+    assert "\n2 items left out:\n  0000.png: the file is empty" in said
+    assert "\n2 notes, the first: 0001.png: CMYK colours; converted to RGB without a colour profile\n" in said
+    assert not [line for line in said.splitlines() if line != line.rstrip()]
 
 
 def test_features_lie_beside_what_they_were_made_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,3 +163,25 @@ def test_features_lie_beside_what_they_were_made_of(tmp_path: Path, monkeypatch:
     assert default_folder("photos") == default_folder(str(tmp_path / "photos")) == tmp_path / "photos.features"
     assert default_folder("cifar10") == tmp_path / "cifar10.features"
     assert default_folder("hf:some/set") == tmp_path / "set.features"
+    monkeypatch.chdir(tmp_path / "photos")
+    assert default_folder(".") == tmp_path / "photos.features"
+    assert default_folder("..") == tmp_path.with_name(f"{tmp_path.name}.features")
+    (tmp_path / "link").symlink_to("photos")
+    assert default_folder(str(tmp_path / "link")) == tmp_path / "link.features"
+    with pytest.raises(UnderstudyError, match=r"^/ has no name and nothing lies beside it; say where .* with --out$"):
+        default_folder("/")
+
+
+@pytest.mark.parametrize("out", ["photos", "photos/new", "."])
+def test_features_do_not_go_where_they_would_be_read(out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images(tmp_path / "photos", 1)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnderstudyError, match=r"are the same or one lies in the other; give --out a folder of its own"):
+        output_folder("photos", Path(out))
+    assert output_folder("photos", Path("new")) == Path("new")
+    assert output_folder("photos", None) == tmp_path / "photos.features"
+
+
+def test_the_folder_of_a_manifest_may_take_its_features(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("text\nhello\n")
+    assert output_folder(str(tmp_path / "list.csv"), tmp_path / "features") == tmp_path / "features"

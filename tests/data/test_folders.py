@@ -110,6 +110,35 @@ def test_of_test_and_validation_the_test_set_is_used_and_the_other_noted(tmp_pat
     assert "2 of the validation split" in dataset.pool.faults[0].problem
 
 
+def test_images_beside_a_split_are_noted_a_folder_each(tmp_path: Path) -> None:
+    names = (
+        "train/1.png",
+        "test/1.png",
+        "extra/a/1.png",
+        "extra/2.png",
+        "b.png",
+        "a.png",
+        "papers/x.pdf",
+        ".git/1.png",
+    )
+    dataset = load_folder(fill(tmp_path, *names))
+    assert [str(fault) for fault in dataset.pool.faults] == [
+        "extra/: 2 images in a folder beside test and train; not used; move them into one of these",
+        "a.png and 1 more: 2 images beside test and train; not used; move them into one of these",
+    ]
+    assert all(fault.used for fault in dataset.pool.faults)
+
+
+def test_of_two_folders_for_one_part_the_one_that_is_not_used_is_named(tmp_path: Path) -> None:
+    dataset = load_folder(fill(tmp_path, "train/1.png", "training/2.png", "val/3.png", "valid/4.png"))
+    assert dataset.test is not None
+    assert (dataset.pool.ids, dataset.test.ids) == (("train/1.png",), ("val/3.png",))
+    assert [str(fault) for fault in dataset.pool.faults] == [
+        "training/: 1 image of a second folder for the same part as train; not used; move them into train",
+        "valid/: 1 image of a second folder for the same part as val; not used; move them into val",
+    ]
+
+
 def test_an_empty_test_folder_is_no_test_set(tmp_path: Path) -> None:
     (tmp_path / "test").mkdir()
     assert load_folder(fill(tmp_path, "train/1.png")).test is None
@@ -145,10 +174,18 @@ def test_a_link_to_nothing_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_odd_names_are_names(tmp_path: Path) -> None:
-    names = ["ä b.png", "new\nline.png", "'quote\".png", "\N{SNOWMAN}/1.png", "a,b;c/1.png", "50%.png", "x.tar.png"]
+    names = ["ä b.png", "'quote\".png", "\N{SNOWMAN}/1.png", "a,b;c/1.png", "50%.png", "x.tar.png"]
     pool = load_folder(fill(tmp_path, *names)).pool
     assert set(pool.ids) == set(names)
     assert pool.classes == ("a,b;c", "\N{SNOWMAN}")
+
+
+def test_a_name_with_control_characters_is_one_line_and_leaves_the_terminal_alone(tmp_path: Path) -> None:
+    pool = load_folder(fill(tmp_path, "new\nline/\x1b[31mred.png")).pool
+    assert pool.ids == ("new\\nline/\\x1b[31mred.png",)
+    assert pool.classes == ("new\\nline",)
+    assert pool.items is not None
+    assert pool.items.read(0)
 
 
 def test_a_name_that_is_no_utf8_gets_an_identity_that_can_be_printed(tmp_path: Path) -> None:

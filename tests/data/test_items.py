@@ -1,7 +1,9 @@
 """Items are read and decoded one at a time, by row, whatever they are kept in."""
 
 import io
+import os
 import pickle
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +91,45 @@ def test_a_file_that_cannot_be_read_is_a_fault_with_the_reason(tmp_path: Path) -
         ImageFiles([Path("a\0b.png")]).read(0)
 
 
+def test_a_pipe_a_device_or_a_socket_is_a_fault_and_nobody_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket is short
+    os.mkfifo("pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        for name in ("pipe", "/dev/zero"):
+            with pytest.raises(ItemFault, match=f"^{name}: a pipe or a device, no file; put a file there"):
+                ImageFiles([Path(name)]).read(0)
+        with pytest.raises(ItemFault, match=r"^socket: cannot be read \("):
+            ImageFiles([Path("socket")]).read(0)
+
+
+def test_a_file_that_is_far_too_large_is_a_fault_and_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "x.png").open("wb") as file:
+        file.truncate(2**30 + 1)
+    with pytest.raises(ItemFault, match=r"^x: 1,073,741,825 bytes, more than 1,073,741,824; make it smaller"):
+        ImageFiles([tmp_path / "x.png"], ["x"]).read(0)
+
+
+def test_no_memory_for_an_item_is_its_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    items = files(tmp_path)
+    content = items.read(0)
+    with monkeypatch.context() as patched:
+        patched.setattr("understudy.data.items.os.fstat", no_memory)
+        with pytest.raises(ItemFault, match=r"0\.png: no memory to read it; make it smaller, or use fewer workers"):
+            items.read(0)
+    with monkeypatch.context() as patched:
+        patched.setattr("understudy.data.images.in_rgb", no_memory)
+        with pytest.raises(ItemFault, match=r"0\.png: no memory to decode it; make it smaller"):
+            items.decode(0, content)
+    with pytest.raises(ItemFault, match=r"^a: no memory to read it"):
+        StoredImages(no_memory, ["a"]).read(0)
+
+
 def test_the_stamp_of_a_file_changes_when_the_file_does(tmp_path: Path) -> None:
     items = files(tmp_path)
     before = items.stamp(0)
@@ -157,3 +198,9 @@ def test_a_text_with_half_a_character_is_readable_and_differs_from_others() -> N
 def test_names_are_made_printable() -> None:
     assert printable("Käse.jpg") == "Käse.jpg"
     assert printable("K\udce4se.jpg") == "K\\udce4se.jpg"
+    assert printable("a\nb\x1b[2Jc\x7f\x9b\u2028\u202e") == "a\\nb\\x1b[2Jc\\x7f\\x9b\\u2028\\u202e"
+
+
+@pytest.mark.parametrize("name", ["می\u200cخواهم", "\N{MAN}\u200d\N{WOMAN}", "a\u3000b", "C:\\n"])
+def test_names_of_other_languages_stay_as_they_are(name: str) -> None:
+    assert printable(name) == name

@@ -81,5 +81,14 @@ def test_a_label_with_a_typing_error_is_a_fault_that_names_the_nearest_class() -
     }
 
 
+def test_the_nearest_class_is_looked_up_for_some_labels_only() -> None:
+    classes = [f"class {number}" for number in range(1000)]
+    names = [f"clas {number}" for number in range(labels.SUGGESTED + 5)]
+    _, faulty = labels.rows_of(names, classes, names)
+    remedies = [faulty[row].remedy for row in range(len(names))]
+    assert all(remedy.startswith("did you mean") for remedy in remedies[: labels.SUGGESTED])
+    assert all(remedy.startswith("use one of class 0") for remedy in remedies[labels.SUGGESTED :])
+
+
 def test_a_number_without_a_name_stands_for_itself() -> None:
     assert labels.named(np.array([1, -1, 7]), ("cat", "dog")) == ["dog", "", "7"]

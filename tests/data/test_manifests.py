@@ -134,8 +134,16 @@ def test_missing_files_are_faults_each(folder: Path) -> None:
     assert [fault.split(";")[0] for fault in faults(dataset)] == [
         "line 3: there is no file gone.png",
         "line 4: there is no file nowhere/x.png",
-        "line 5: there is no file bad\0name.png",
+        "line 5: there is no file bad\\x00name.png",
     ]
+
+
+def test_a_path_that_cannot_be_looked_up_is_a_fault_with_the_reason(folder: Path) -> None:
+    dataset = csv_of(folder, f"path\na.png\n{'x' * 300}.png\n")
+    assert dataset.pool.ids == ("a.png",)
+    (fault,) = dataset.pool.faults
+    assert fault.item == "line 3"
+    assert fault.problem.endswith("xxx.png cannot be looked up (File name too long)")
 
 
 def test_a_path_given_twice_is_used_once_however_it_is_written(folder: Path) -> None:
@@ -245,6 +253,19 @@ def test_images_in_the_cells_of_a_parquet_file_are_items(folder: Path) -> None:
     assert labels(dataset.pool) == ["1", "0"]
     assert [item(dataset.pool, row).getpixel((0, 0)) for row in range(2)] == [(255, 0, 0), (0, 255, 0)]
     assert item(dataset.test, 0).getpixel((0, 0)) == (0, 0, 255)
+
+
+def test_a_path_in_a_cell_starts_at_the_manifest(folder: Path) -> None:
+    dataset = load_manifest(write(folder / "a.parquet", [{"image": {"bytes": None, "path": "sub/b.png"}}]))
+    assert item(dataset.pool, 0).getpixel((0, 0)) == (0, 255, 0)
+    assert item(dataset.pool.take([0]), 0).getpixel((0, 0)) == (0, 255, 0)
+
+
+def test_a_label_may_have_space_around_it_and_control_characters_are_spelt_out(folder: Path) -> None:
+    pool = load_manifest(
+        write(folder / "a.jsonl", [{"text": "a", "label": "cat\n"}, {"text": "b", "label": "d\tog"}])
+    ).pool
+    assert labels(pool) == ["cat", "d\\tog"]
 
 
 def test_a_path_that_is_no_unicode_is_a_fault_that_can_be_printed(folder: Path) -> None:

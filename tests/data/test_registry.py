@@ -128,6 +128,24 @@ def test_an_archive_of_images_is_unpacked_and_then_removed(
     assert len(load_named("tiny_imagenet").pool) == 12
 
 
+def test_an_archive_that_is_not_the_official_one_is_used_and_noted(tmp_path: Path) -> None:
+    files = {f"tiny-imagenet-200/{name}": content for name, content in tiny_imagenet().items()}
+    packed(tmp_path / "tiny-imagenet-200.zip", files)
+    for _ in range(2):  # unpacked, then from the folder
+        data = load_named("tiny_imagenet", folder=tmp_path, on_error="fail")
+        assert [str(note) for note in data.pool.faults if note.item.endswith(".zip")] == [
+            "tiny-imagenet-200.zip: not the official content; used all the same; download it again if that is not meant"
+        ]
+        assert len(data.pool) == 12
+
+
+def test_the_official_archive_has_no_such_note(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {f"tiny-imagenet-200/{name}": content for name, content in tiny_imagenet().items()}
+    offer(server, monkeypatch, "tiny_imagenet", packed(tmp_path / "tiny.zip", files).read_bytes())
+    fetch("tiny_imagenet", progress=False)
+    assert not any(note.item.endswith(".zip") for note in load_named("tiny_imagenet").pool.faults)
+
+
 def test_a_wrong_checksum_leaves_nothing_to_load(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from PIL import Image
 
 from understudy import UnderstudyError
 from understudy.data.faults import FaultsFound
-from understudy.data.features import Origin, write_features
+from understudy.data.features import Origin, drafted
 from understudy.data.pool import Dataset, Pool
 from understudy.data.sources import load
 
@@ -53,14 +53,33 @@ def test_a_hugging_face_object_is_recognised(folder: Path) -> None:
     assert len(load(folder / "saved").pool) == 2
 
 
-def test_a_data_set_goes_by_its_name_whatever_lies_beside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_goes_by_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    (folder / "digits").mkdir()
     dataset = load("digits")
     assert dataset.name == "digits"
     assert len(dataset.pool.classes) == 10
-    with pytest.raises(UnderstudyError, match="digits has no images"):
-        load("./digits")
+
+
+def test_a_name_that_is_also_a_folder_or_a_file_here_is_not_guessed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "pets").rename("digits")
+    with pytest.raises(UnderstudyError) as caught:
+        load("digits")
+    assert str(caught.value) == (
+        "digits is the name of a data set and of a folder here; write ./digits for the folder, "
+        "or rename it or work in another folder to get the data set"
+    )
+    assert len(load("./digits").pool) == len(load(Path("digits")).pool) == 2
+    (folder / "cifar10").touch()
+    with pytest.raises(UnderstudyError, match="cifar10 is the name of a data set and of a file here"):
+        load("cifar10")
+
+
+def test_a_path_that_no_file_can_have_is_one_line() -> None:
+    with pytest.raises(UnderstudyError, match=r"x cannot be looked up \(File name too long\); check the path$"):
+        load("x" * 300)
 
 
 def test_options_reach_the_source(folder: Path) -> None:
@@ -141,7 +160,8 @@ def test_a_folder_of_features_is_recognised_by_its_card(folder: Path) -> None:
     pool = load(folder / "a.jsonl").pool
     written = {"digests": [b"0" * 16], "stamps": [None], "faults": [], "origin": Origin("pixels", "1", "a.jsonl")}
     for name in ("features", "features/test"):
-        write_features(folder / name, pool, [X[:1]], dim=3, **written)  # type: ignore[arg-type]
+        with drafted(folder / name, pool, [X[:1]], dim=3, **written):  # type: ignore[arg-type]
+            pass
     dataset = load(folder / "features")
     assert dataset.name == "features"
     for part in (dataset.pool, dataset.test):

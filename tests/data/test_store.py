@@ -143,6 +143,18 @@ def test_a_folder_of_another_kind_is_refused(tmp_path: Path, about: str) -> None
         pass
 
 
+def test_a_thread_that_finds_a_place_finds_its_checksum(tmp_path: Path) -> None:
+    class Watched(dict[bytes, int]):
+        def __setitem__(self, digest: bytes, place: int) -> None:
+            super().__setitem__(digest, place)
+            assert store.get(digest) is not None
+
+    with opened(tmp_path, dim=DIM, encoder="e") as store:
+        store.places = Watched()
+        store.append(digests(2), vectors(2), {})
+        assert len(store.places) == 2
+
+
 def test_a_frame_is_as_long_as_it_says() -> None:
     assert len(frame([(b"x" * 16, 1), (b"y" * 16, 2)])) == 8 + 2 * 20 + 4
 

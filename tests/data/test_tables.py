@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from understudy import UnderstudyError
-from understudy.data.tables import Cells, Table, read_table
+from understudy.data.faults import ItemFault
+from understudy.data.items import StoredImages
+from understudy.data.tables import KEPT, Cells, Table, read_table
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1), min_size=1)
 
@@ -83,7 +86,7 @@ def test_broken_lines_of_csv_are_collected(tmp_path: Path) -> None:
         "line 4: 3 values for 2 columns",
         "line 5: not in UTF-8",
         "line 6: broken (',' expected after '\"')",
-        "line 8: a quote is opened and never closed",
+        "line 8: a quote is opened and never closed, so all is lost up to line 9",
     ]
 
 
@@ -168,6 +171,42 @@ def test_images_in_cells_stay_in_the_table(column: str, tmp_path: Path) -> None:
     assert len(found) == 3000
     assert [found[row] for row in (0, 1500, 2999)] == [cells[row] for row in (0, 1500, 2999)]
     assert pickle.loads(pickle.dumps(found))[7] == cells[7]
+
+
+@pytest.mark.parametrize("kind", ["struct", "binary"])
+def test_a_column_of_images_is_taken_rather_than_their_names(kind: str, tmp_path: Path) -> None:
+    cell = {"bytes": b"x", "path": None} if kind == "struct" else b"x"
+    parquet.write_table(pyarrow.table({"filename": ["a.png"], "image": [cell]}), tmp_path / "a.parquet")
+    assert read_table(tmp_path / "a.parquet", {}).values["path"][0] == cell
+    assert read_table(tmp_path / "a.parquet", {"path": "filename"}).values["path"] == ["a.png"]
+
+
+def test_bytes_of_another_name_are_no_images_where_there_are_paths(tmp_path: Path) -> None:
+    parquet.write_table(pyarrow.table({"path": ["a.png"], "md5": [b"x"]}), tmp_path / "a.parquet")
+    assert read_table(tmp_path / "a.parquet", {}).values["path"] == ["a.png"]
+
+
+def test_few_row_groups_of_images_are_in_memory_whatever_threads_read(tmp_path: Path) -> None:
+    cells = [bytes([row]) for row in range(100)]
+    parquet.write_table(pyarrow.table({"image": cells}), tmp_path / "a.parquet", row_group_size=7)
+    found = read_table(tmp_path / "a.parquet", {}).values["path"]
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(found.__getitem__, range(100))) == cells
+        assert list(threads.map(found.__getitem__, reversed(range(100)))) == cells[::-1]
+    assert isinstance(found, Cells)
+    assert len(found.columns[0].kept) == KEPT
+
+
+def test_a_parquet_file_that_vanished_is_the_fault_of_each_image(tmp_path: Path) -> None:
+    parquet.write_table(pyarrow.table({"image": [b"x", b"y"]}), tmp_path / "a.parquet")
+    found = read_table(tmp_path / "a.parquet", {}).values["path"]
+    whole = (tmp_path / "a.parquet").read_bytes()
+    (tmp_path / "a.parquet").unlink()
+    with pytest.raises(ItemFault, match=r"^row 0: cannot be read \("):
+        StoredImages(found.__getitem__, ["row 0", "row 1"]).read(0)
+    written(tmp_path / "a.parquet", whole[:20])
+    with pytest.raises(ItemFault, match=r"^row 1: cannot be read \("):
+        StoredImages(found.__getitem__, ["row 0", "row 1"]).read(1)
 
 
 def test_columns_one_after_another_read_as_one() -> None:

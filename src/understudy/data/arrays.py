@@ -177,7 +177,7 @@ def in_names(
 
 def texts_of(values: np.ndarray) -> list[str]:
     texts = np.char.decode(values, "utf-8", "replace") if values.dtype.kind == "S" else values
-    return [printable(text).strip() for text in texts.tolist()]
+    return [printable(text.strip()) for text in texts.tolist()]
 
 
 def read_npy(path: Path) -> dict[str, np.ndarray]:

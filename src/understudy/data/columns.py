@@ -32,7 +32,7 @@ def chosen(there: Sequence[str], named: Mapping[str, str], source: str) -> dict[
     if not found["path"] and not found["text"]:
         raise UnderstudyError(
             f"{source} has no column of paths ({', '.join(USUAL['path'])}) or texts ({', '.join(USUAL['text'])}); "
-            f"its columns are {listed(there)}: name one, as in columns={{'text': 'body'}}"
+            f"its columns are {listed(there)}: name one, as in {example('text', 'body')}"
         )
     return {role: column for role, column in found.items() if column}
 
@@ -41,6 +41,19 @@ def usual(role: str, there: Sequence[str]) -> str | None:
     """The column that by its name holds this."""
     lower = {name.strip().lower(): name for name in reversed(there)}
     return next((lower[name] for name in USUAL[role] if name in lower), None)
+
+
+def example(role: str, column: str) -> str:
+    """How a column is named, in Python and on the command line."""
+    return f"columns={{{role!r}: {column!r}}} or --columns {role}={column}"
+
+
+def parsed(text: str) -> dict[str, str]:
+    """Columns as they are given on the command line: text=body,label=topic."""
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    if not all(role.strip() and column.strip() for role, _, column in pairs):
+        raise UnderstudyError(f"columns are given as text=body,label=topic; got {text!r}")
+    return {role.strip(): column.strip() for role, _, column in pairs}
 
 
 def listed(names: Sequence[str]) -> str:

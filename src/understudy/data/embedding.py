@@ -4,14 +4,13 @@ Batches are successive items that are not in the store yet. A batch enters the s
 goes on with the same batches and ends with the same bits.
 """
 
-import errno
 import os
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -26,7 +25,18 @@ from rich.text import Text
 from understudy.data import places
 from understudy.data.encoders.protocol import Encoder, Prepared
 from understudy.data.faults import Fault, ItemFault, OnError, checked_on_error, count, listing, settle
-from understudy.data.features import Embedding, Origin, digest_of, open_features, write_features
+from understudy.data.features import (
+    ABOUT,
+    TEST,
+    Embedding,
+    Origin,
+    digest_of,
+    drafted,
+    errors_in_one_line,
+    open_features,
+    promised,
+    require_free,
+)
 from understudy.data.items import Items, Stamp
 from understudy.data.pool import Dataset, Pool
 from understudy.data.store import Note, Store, opened
@@ -34,7 +44,6 @@ from understudy.errors import UnderstudyError
 
 __all__ = ["Embedding", "Interrupted", "embed", "embed_dataset", "open_features"]
 
-DISK_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 BLOCK: Final = 1024  # rows written at a time
 
 T = TypeVar("T")
@@ -55,22 +64,15 @@ def embed_dataset(
     progress: bool = True,
     cache: Path | None = None,
 ) -> tuple[Embedding, Embedding | None]:
-    """Features of the pool in `out`, and of the test set, where there is one, in `out/test`."""
+    """Features of the pool in `out`, and of the test set, where there is one, in `out/test`, as `embed` makes them.
 
-    def made(pool: Pool, folder: Path) -> Embedding:
-        return embed(
-            pool,
-            encoder,
-            out=folder,
-            batch_size=batch_size,
-            workers=workers,
-            on_error=on_error,
-            progress=progress,
-            cache=cache,
-            source=dataset.name,
-        )
-
-    return made(dataset.pool, out), None if dataset.test is None else made(dataset.test, out / "test")
+    Both are put in place together, when all items of both have been looked at. A test set that is there already and
+    belongs to another run is no part of the features any more.
+    """
+    folders = (out, out / TEST)
+    parts = dict(zip(folders, dataset.parts, strict=False))
+    made = embed_parts(parts, folders, encoder, batch_size, workers, on_error, progress, cache, dataset.name)
+    return made[0], made[1] if len(made) > 1 else None
 
 
 def embed(
@@ -90,31 +92,42 @@ def embed(
     With on_error="skip" items that cannot be used are left out and listed; with "fail" they are an error, raised when
     all items have been looked at, and `out` stays as it was. `cache` is where features are kept by content.
     """
-    start = time.perf_counter()
-    items = checked(pool, encoder, batch_size)
+    return embed_parts({out: pool}, (out,), encoder, batch_size, workers, on_error, progress, cache, source)[0]
+
+
+def embed_parts(
+    parts: Mapping[Path, Pool],
+    replaced: Sequence[Path],
+    encoder: Encoder,
+    batch_size: int,
+    workers: int | None,
+    on_error: OnError,
+    progress: bool,
+    cache: Path | None,
+    source: str,
+) -> list[Embedding]:
+    """Features of pools in a folder each; what was in the folders `replaced` before is not valid any more."""
     on_error = checked_on_error(on_error)
+    items = {out: checked(pool, encoder, batch_size) for out, pool in parts.items()}
     folder = (cache or places.features()) / encoder.identity
-    with disk_full_in_one_line(), opened(folder, dim=encoder.dim, encoder=encoder.name) as store:
-        run = Run(pool, items, encoder, store, batch_size)
-        with bar(len(pool), encoder.name, progress) as advance:
-            run.go(workers or min(8, os.cpu_count() or 1), advance)
-        faults = settle([*pool.faults, *run.faults()], on_error)
-        rows = run.usable()
-        if not rows:
-            unused = [fault for fault in faults if not fault.used]
-            raise UnderstudyError(f"none of {count(pool.ids, 'item')} can be used: {listing(unused)}")
-        write_features(
-            out,
-            pool if len(rows) == len(pool) else pool.take(rows),
-            run.vectors(rows),
-            dim=encoder.dim,
-            digests=[run.looks[row].digest for row in rows],
-            stamps=[run.looks[row].stamp for row in rows],
-            faults=faults,
-            origin=Origin(encoder.name, encoder.identity, source),
-        )
-    seconds = time.perf_counter() - start
-    return Embedding(out, len(rows), encoder.dim, run.computed, len(rows) - run.first_seen(rows), faults, seconds)
+    with errors_in_one_line(), ExitStack() as stack:
+        for out in parts:
+            require_free(out)
+            stack.enter_context(promised(out))
+        store = stack.enter_context(opened(folder, dim=encoder.dim, encoder=encoder.name))
+        runs = {out: Run(pool, items[out], encoder, store, batch_size) for out, pool in parts.items()}
+        for run in runs.values():
+            with bar(len(run.pool), encoder.name, progress) as advance:
+                run.go(workers or min(8, os.cpu_count() or 1), advance)
+        settle([fault for run in runs.values() for fault in run.faults()], on_error)
+        origin = Origin(encoder.name, encoder.identity, source)
+        with ExitStack() as drafts:
+            # Put in place from the last to the first: where the pool's features are whole, so are the test set's.
+            for out, run in runs.items():
+                drafts.enter_context(run.drafted(out, origin))
+            for out in replaced:
+                (out / ABOUT).unlink(missing_ok=True)
+    return [run.embedding(out) for out, run in runs.items()]
 
 
 @dataclass(frozen=True, slots=True)  # there are as many as items
@@ -142,10 +155,12 @@ class Run:
     computed: int = 0
     fresh: set[bytes] = field(default_factory=set)
     unfinite: set[bytes] = field(default_factory=set)
+    seconds: float = 0.0
 
     def go(self, workers: int, advance: Callable[[], None]) -> None:
         # As many items wait as one batch needs, and a few more for the threads to work on.
         ahead = self.batch_size + 2 * workers
+        start = time.perf_counter()
         try:
             # Pillow warns of images that might be attacks; from threads, this is the only way to hear it.
             with warnings.catch_warnings():
@@ -154,6 +169,7 @@ class Run:
                     self.take(look, prepared)
                     advance()
                 self.compute()
+            self.seconds = time.perf_counter() - start
         except KeyboardInterrupt:
             done = len(self.looks) - len(self.batch)
             raise Interrupted(
@@ -224,7 +240,10 @@ class Run:
         return sum(self.looks[row].digest in self.fresh for row in rows)
 
     def faults(self) -> list[Fault]:
-        found: list[Fault] = []
+        """What was known of the pool before, and what this walk found."""
+        # What was noted of items when they were embedded before is found again, or is not true any more.
+        looked_at = set() if self.pool.features is None else set(self.pool.ids)
+        found = [fault for fault in self.pool.faults if not (fault.used and fault.item in looked_at)]
         for name, look in zip(self.pool.ids, self.looks, strict=True):
             found += look.faults
             if look.is_usable and look.digest in self.unfinite:
@@ -239,6 +258,28 @@ class Run:
             if len(whole) < len(block):
                 raise UnderstudyError(f"{self.store.folder} was changed while it was read; run embed again")
             yield np.stack(whole)
+
+    def drafted(self, out: Path, origin: Origin) -> AbstractContextManager[None]:
+        """The features of what can be used, to be put into the folder."""
+        rows = self.usable()
+        if not rows:
+            unused = [fault for fault in self.faults() if not fault.used]
+            raise UnderstudyError(f"none of {count(self.pool.ids, 'item')} can be used:{listing(unused)}")
+        return drafted(
+            out,
+            self.pool if len(rows) == len(self.pool) else self.pool.take(rows),
+            self.vectors(rows),
+            dim=self.encoder.dim,
+            digests=[self.looks[row].digest for row in rows],
+            stamps=[self.looks[row].stamp for row in rows],
+            faults=self.faults(),
+            origin=origin,
+        )
+
+    def embedding(self, out: Path) -> Embedding:
+        rows = self.usable()
+        cached = len(rows) - self.first_seen(rows)
+        return Embedding(out, len(rows), self.encoder.dim, self.computed, cached, tuple(self.faults()), self.seconds)
 
 
 def in_order(work: Callable[[int], T], n: int, workers: int, ahead: int) -> Iterator[T]:
@@ -267,18 +308,6 @@ def checked(pool: Pool, encoder: Encoder, batch_size: int) -> Items:
     if batch_size < 1:
         raise UnderstudyError(f"batch_size must be at least 1; got {batch_size}")
     return pool.items
-
-
-@contextmanager
-def disk_full_in_one_line() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in DISK_FULL:
-            raise
-        raise UnderstudyError(
-            "the disk is full; what was computed is kept: make room, then run the same command to go on"
-        ) from error
 
 
 class Speed(ProgressColumn):

@@ -36,7 +36,7 @@ class FaultsFound(UnderstudyError):
     """Items that cannot be used, all of them, where the caller wanted none."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
-        super().__init__(f"{count(faults, 'item')} cannot be used: {listing(faults)}")
+        super().__init__(f"{count(faults, 'item')} cannot be used:{listing(faults)}")
         self.faults = tuple(faults)
 
 
@@ -56,10 +56,10 @@ def checked_on_error(on_error: str) -> OnError:
 
 
 def listing(faults: Sequence[Fault]) -> str:
-    """The first few faults in one line each, and how many more there are."""
+    """What follows a colon: the first few faults in a line each and how many more there are, or the only one."""
     shown = "\n  ".join(str(fault) for fault in faults[:SHOWN])
     more = f"\n  and {len(faults) - SHOWN:,} more" if len(faults) > SHOWN else ""
-    return f"\n  {shown}{more}" if len(faults) > 1 else shown
+    return f"\n  {shown}{more}" if len(faults) > 1 else f" {shown}"
 
 
 def count(things: Sequence[object], name: str) -> str:

@@ -5,12 +5,14 @@ the path or text. `faults.jsonl` has what was left out. `embedding.json` says wh
 and written last, so where it stands the folder is whole.
 """
 
+import errno
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,12 +25,16 @@ import pyarrow.parquet as pq
 from understudy.data.faults import Fault, ItemFault, count, listing
 from understudy.data.items import ImageFiles, Items, Stamp, Texts
 from understudy.data.pool import Dataset, Pool
-from understudy.data.store import replace_text
 from understudy.errors import UnderstudyError
 from understudy.version import __version__
 
 FORMAT: Final = 1
 ABOUT: Final = "embedding.json"
+FAULTS: Final = "faults.jsonl"
+FILES: Final = ("features.npy", "items.parquet", FAULTS, ABOUT)  # in the order they are put in place
+LOCK: Final = ".lock"
+TEST: Final = "test"  # the folder of the test set, inside that of the pool
+DISK_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 STATTERS: Final = 8  # threads that ask the file system about files
 
 
@@ -58,31 +64,97 @@ class Embedding:
         return tuple(fault for fault in self.faults if not fault.used)
 
 
-def summary(embedding: Embedding) -> str:
+def summary(embedding: Embedding, part: str = "pool") -> str:
     """What a person wants to know when it is done."""
     e = embedding
-    unused = e.left_out
-    faults = f"\n{count(unused, 'item')} left out: {listing(unused)}" if unused else ""
-    notes = len(e.faults) - len(unused)
-    noted = f"\n{notes:,} more {'is' if notes == 1 else 'are'} used all the same, see faults.jsonl" if notes else ""
+    unused, notes = e.left_out, [fault for fault in e.faults if fault.used]
+    faults = f"\n{count(unused, 'item')} left out:{listing(unused)}" if unused else ""
+    noted = f"\n{count(notes, 'note')}, the first: {notes[0]}" if notes else ""
+    where = f"\nall of this is in {e.folder / FAULTS}" if e.faults else ""
     return (
-        f"{e.n:,} x {e.dim} features in {e.seconds:.1f} s, {e.computed:,} computed, {e.cached:,} from the cache"
-        f"{faults}{noted}\nwritten: {e.folder}"
+        f"{part}: {e.n:,} x {e.dim} features in {e.seconds:.1f} s, {e.computed:,} computed, {e.cached:,} from the "
+        f"cache{faults}{noted}{where}\nwritten: {e.folder}"
     )
 
 
 def default_folder(source: str) -> Path:
     """Beside what was embedded, or here for what has a name only."""
     path = Path(source).expanduser()
-    place = path.absolute() if path.exists() else Path.cwd() / source.rpartition(":")[2].rpartition("/")[2]
+    if not path.exists():
+        place = Path.cwd() / source.rpartition(":")[2].rpartition("/")[2]
+    else:
+        # A folder that is a link has its features beside the link, where people look for them.
+        place = path.absolute() if path.name not in ("", "..") else path.resolve()
+    if not place.name:
+        raise UnderstudyError(f"{place} has no name and nothing lies beside it; say where features go with --out")
     return place.with_name(f"{place.name}.features")
+
+
+def output_folder(source: str, out: Path | None) -> Path:
+    """Where features of a source go: `out`, or the default; an error where they would damage something."""
+    with errors_in_one_line():
+        folder = default_folder(source) if out is None else out
+        place = Path(source).expanduser()
+        read, written = place.resolve(), folder.resolve()
+        if place.is_dir() and (written.is_relative_to(read) or read.is_relative_to(written)):
+            raise UnderstudyError(
+                f"{folder} and {source}, which is to be embedded, are the same or one lies in the other; "
+                "give --out a folder of its own"
+            )
+        require_free(folder)
+    return folder
+
+
+def require_free(folder: Path) -> None:
+    """An error unless there is nothing at this path, an empty folder, or one that `embed` wrote to."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UnderstudyError(f"{folder} is a file; features need a folder, so give --out another name")
+    names = {path.name for path in folder.iterdir()} - ({TEST} if is_features(folder / TEST) else set())
+    if names and not names & {ABOUT, LOCK, *map(draft, FILES)}:
+        raise UnderstudyError(
+            f"{folder} holds {min(names)!r} and no features; give --out a new folder, an empty one or one of features"
+        )
+
+
+@contextmanager
+def promised(folder: Path) -> Iterator[None]:
+    """The folder exists and can be written to; if nothing comes into it, what was made of it is gone in the end."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        yield
+    finally:
+        with suppress(OSError):  # the first that is not empty
+            for path in made:
+                path.rmdir()
+
+
+@contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Whatever the file system refuses, with the path and the reason."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            what = f"{error.filename}: " if error.filename else ""
+            raise UnderstudyError(
+                f"{what}{error.strerror or error}; check the path, its permissions and the disk"
+            ) from error
+        raise UnderstudyError(
+            "the disk is full; what was computed is kept: make room, then run the same command to go on"
+        ) from error
 
 
 def digest_of(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
-def write_features(
+@contextmanager
+def drafted(
     folder: Path,
     pool: Pool,
     vectors: Iterable[np.ndarray],
@@ -92,14 +164,9 @@ def write_features(
     stamps: Sequence[Stamp | None],
     faults: Sequence[Fault],
     origin: Origin,
-) -> None:
-    """Write what is known of a pool; `vectors` are the rows of its features in blocks."""
-    with drafts(folder, "features.npy", "items.parquet", "faults.jsonl") as (features, items, found):
-        write_array(features, vectors, (len(pool), dim))
-        pq.write_table(table_of(pool, digests, stamps), items)
-        found.write_text("".join(f"{json.dumps(asdict(fault))}\n" for fault in faults), encoding="utf-8")
-        (folder / ABOUT).unlink(missing_ok=True)
-    about = {
+) -> Iterator[None]:
+    """What is known of a pool, written, but in place only at the end; `vectors` are its features in blocks of rows."""
+    about_pool = {
         "format": FORMAT,
         "encoder": origin.encoder,
         "identity": origin.identity,
@@ -110,23 +177,33 @@ def write_features(
         "kind": None if pool.items is None else pool.items.kind,
         "version": __version__,
     }
-    replace_text(folder / ABOUT, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+    with drafts(folder) as (features, items, found, about):
+        write_array(features, vectors, (len(pool), dim))
+        pq.write_table(table_of(pool, digests, stamps), items)
+        found.write_text("".join(f"{json.dumps(asdict(fault))}\n" for fault in faults), encoding="utf-8")
+        about.write_text(json.dumps(about_pool, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        yield
 
 
 @contextmanager
-def drafts(folder: Path, *names: str) -> Iterator[list[Path]]:
-    """Paths to write to; they take the place of the files of these names when all is done, or vanish."""
+def drafts(folder: Path) -> Iterator[list[Path]]:
+    """Paths to write the files of a features folder to; they take their place when all is done, or vanish."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Always the same names, so that what a kill leaves behind is written over the next time.
-    paths = [folder / f".{name}.draft" for name in names]
-    with filelock.FileLock(folder / ".lock"):
+    paths = [folder / draft(name) for name in FILES]
+    with filelock.FileLock(folder / LOCK):
         try:
             yield paths
-            for path, name in zip(paths, names, strict=True):
+            (folder / ABOUT).unlink(missing_ok=True)
+            for path, name in zip(paths, FILES, strict=True):
                 path.replace(folder / name)
         finally:
             for path in paths:
                 path.unlink(missing_ok=True)
+
+
+def draft(name: str) -> str:
+    # Always the same names, so that what a kill leaves behind is written over the next time.
+    return f".{name}.draft"
 
 
 def write_array(path: Path, blocks: Iterable[np.ndarray], shape: tuple[int, int]) -> None:
@@ -187,7 +264,7 @@ def open_features(folder: Path | str, *, check: bool = True) -> Pool:
         features = np.load(folder / "features.npy", mmap_mode="r", allow_pickle=False)
         table = pq.read_table(folder / "items.parquet")
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
-        lines = (folder / "faults.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (folder / FAULTS).read_text(encoding="utf-8").splitlines()
         faults = [Fault(**json.loads(line)) for line in lines]
         ids, labels = tuple(columns["id"]), columns["label"]
     except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
@@ -213,8 +290,16 @@ def open_features(folder: Path | str, *, check: bool = True) -> Pool:
 def open_dataset(folder: Path | str, *, check: bool = True) -> Dataset:
     """The pool in a features folder, and the test set in its folder `test`, where there is one."""
     folder = Path(folder)
-    test = open_features(folder / "test", check=check) if is_features(folder / "test") else None
-    return Dataset(folder.resolve().name, open_features(folder, check=check), test)
+    pool = open_features(folder, check=check)
+    if not is_features(folder / TEST):
+        return Dataset(folder.resolve().name, pool)
+    about, tested = read_about(folder), read_about(folder / TEST)
+    if any(about.get(key) != tested.get(key) for key in ("identity", "d")):
+        raise UnderstudyError(
+            f"{folder} was made by {about.get('encoder')} with {about.get('d')} columns, its test set by another "
+            f"encoder or version of it, {tested.get('encoder')} with {tested.get('d')}; run embed again"
+        )
+    return Dataset(folder.resolve().name, pool, open_features(folder / TEST, check=check))
 
 
 def read_about(folder: Path) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Pools from a folder of images: flat, one folder a class, or either of these under `train` and `test`."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from understudy.data import images, labels, splits
-from understudy.data.faults import Fault
+from understudy.data.faults import Fault, count
 from understudy.data.items import ImageFiles, printable
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
@@ -28,7 +29,7 @@ class Listing:
 def load_folder(folder: Path, classes: Sequence[str] | None = None, folder_labels: bool = True) -> Dataset:
     """The images under a folder. The first folder on the way to a file is its class, unless `folder_labels` is off."""
     name = folder.resolve().name
-    split = split_folders(folder)
+    split, unused = split_folders(folder)
     if not split:
         return Dataset(name, *pools(folder, [listed(folder)], classes, folder_labels))
     listings = {part: listed(folder, under) for part, under in split.items()}
@@ -39,17 +40,42 @@ def load_folder(folder: Path, classes: Sequence[str] | None = None, folder_label
     if chosen == "test" and "validation" in listings and listings["validation"].files:
         note = splits.left_aside(split["validation"], len(listings["validation"].files))
         listings["pool"].faults.append(note)
+    listings["pool"].faults += beside_split(folder, split, unused)
     return Dataset(name, *pools(folder, kept, classes, folder_labels, depth=1))
 
 
-def split_folders(folder: Path) -> dict[splits.Part, str]:
-    """The name of the subfolder for each part; none unless there is one to train on and one to test on."""
+def split_folders(folder: Path) -> tuple[dict[splits.Part, str], list[str]]:
+    """The subfolder for each part, if there is one to train on and one to test on; and the other subfolders."""
     found: dict[splits.Part, str] = {}
-    for name in sorted(entry.name for entry in entries(folder) if entry.is_dir()):
+    names = sorted(entry.name for entry in entries(folder) if entry.is_dir() and not entry.name.startswith("."))
+    for name in names:
         part = splits.part_of(name)
         if part is not None:
             found.setdefault(part, name)
-    return found if "pool" in found and len(found) > 1 else {}
+    if "pool" not in found or len(found) == 1:
+        return {}, names
+    return found, [name for name in names if name not in found.values()]
+
+
+def beside_split(folder: Path, split: dict[splits.Part, str], unused: Sequence[str]) -> Iterator[Fault]:
+    """Notes on images that are in no part: a folder each, and one on files that lie loose."""
+    parts = " and ".join(split.values())
+    for name in unused:
+        found, part = listed(folder, name).files, splits.part_of(name)
+        if found and part is not None:
+            problem = f"{count(found, 'image')} of a second folder for the same part as {split[part]}"
+            yield Fault(f"{printable(name)}/", problem, f"not used; move them into {split[part]}", used=True)
+        elif found:
+            problem = f"{count(found, 'image')} in a folder beside {parts}"
+            yield Fault(f"{printable(name)}/", problem, "not used; move them into one of these", used=True)
+    loose = sorted(entry.name for entry in entries(folder) if is_loose_image(entry))
+    if loose:
+        problem = f"{count(loose, 'image')} beside {parts}"
+        yield Fault(and_more(loose), problem, "not used; move them into one of these", used=True)
+
+
+def is_loose_image(entry: os.DirEntry[str]) -> bool:
+    return not entry.name.startswith(".") and has_image_name(entry.name) and entry.is_file()
 
 
 def pools(
@@ -140,17 +166,24 @@ def class_folder(name: str, depth: int) -> str:
 
 def unknown_folders(names: Sequence[str], classes: Sequence[str]) -> Iterator[Fault]:
     """One fault a folder: a thousand files in a folder with a typing error are one mistake."""
-    for name in sorted(set(names) - set(classes) - {""}):
-        yield Fault(f"{name}/ ({names.count(name):,} files)", *labels.no_class(name, classes))
+    counts = Counter(names)
+    for name, unknown in sorted(labels.unknown_names(names, classes).items()):
+        yield Fault(f"{name}/ ({counts[name]:,} files)", *unknown)
 
 
 def other_files(listing: Listing) -> Iterator[Fault]:
     if listing.others:
-        more = f" and {len(listing.others) - 1:,} more" if len(listing.others) > 1 else ""
-        name = printable(listing.others[0]) + more
         yield Fault(
-            name, "no images, to judge by their names", "not used; convert what is one to PNG or JPEG", used=True
+            and_more(listing.others),
+            "no images, to judge by their names",
+            "not used; convert what is one to PNG or JPEG",
+            used=True,
         )
+
+
+def and_more(names: Sequence[str]) -> str:
+    """The first name and how many there are besides."""
+    return printable(names[0]) + (f" and {len(names) - 1:,} more" if len(names) > 1 else "")
 
 
 def no_images(folder: Path, listing: Listing) -> UnderstudyError:

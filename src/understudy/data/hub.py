@@ -104,7 +104,7 @@ def guessed(role: str, found: Sequence[str], named: Mapping[str, str], source: s
     if usual is None and len(found) > 1:
         raise UnderstudyError(
             f"{source} has several columns for the {role}: {column_names.listed(found)}; "
-            f"name one, as in columns={{'{role}': {found[0]!r}}}"
+            f"name one, as in {column_names.example(role, found[0])}"
         )
     return {role: usual or found[0]}
 

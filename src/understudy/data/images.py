@@ -13,6 +13,7 @@ from understudy.data.faults import Fault, ItemFault
 SUFFIXES: Final = frozenset(
     {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".avif", ".jp2"}
 )
+MAX_BYTES: Final = 1 << 30  # of a file; none with fewer pixels than the next line allows is near this
 MAX_PIXELS: Final = Image.MAX_IMAGE_PIXELS or 2**26  # Pillow's own line between a photograph and an attack
 
 
@@ -36,6 +37,8 @@ def decode(content: bytes, name: str) -> tuple[Image.Image, tuple[Fault, ...]]:
         raise ItemFault(Fault(name, "no image format known to Pillow", "convert it to PNG or JPEG")) from error
     except ItemFault:
         raise
+    except MemoryError as error:
+        raise ItemFault(Fault(name, "no memory to decode it", "make it smaller, or use fewer workers")) from error
     except Exception as error:
         # Pillow's decoders report damage with whatever exception they happen to meet it with.
         reason = " ".join(str(error).split()) or type(error).__name__

@@ -3,9 +3,12 @@
 An item is read, then decoded: two steps, since its bytes alone tell whether its features are known already.
 """
 
+import os
+import stat
+import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from PIL import Image
@@ -16,6 +19,9 @@ from understudy.errors import UnderstudyError
 
 Kind = Literal["image", "text"]
 Stamp = tuple[int, int]  # size in bytes, time of the last change in nanoseconds
+NO_WAITING: Final = getattr(os, "O_NONBLOCK", 0)  # a pipe nobody writes to would be opened for ever
+UNSEEN: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, halves of characters, ends of lines
+TURNING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # the direction of what follows
 
 
 @runtime_checkable
@@ -103,12 +109,22 @@ class ArrayImages:
 
 
 class StoredImages:
-    """Images in the cells of a table: the bytes of a file each, or {"bytes", "path"} as Hugging Face writes them."""
+    """Images in the cells of a table: the bytes of a file each, or {"bytes", "path"} as Hugging Face writes them.
+
+    Paths are relative to `folder`.
+    """
 
     kind: Kind = "image"
 
-    def __init__(self, cell: Callable[[int], object], names: Sequence[str], rows: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        cell: Callable[[int], object],
+        names: Sequence[str],
+        rows: Sequence[int] | None = None,
+        folder: Path = Path(),
+    ) -> None:
         self.cell = cell
+        self.folder = folder
         self.names = tuple(names)
         self.rows = tuple(range(len(names))) if rows is None else tuple(rows)
 
@@ -116,12 +132,15 @@ class StoredImages:
         return len(self.names)
 
     def read(self, row: int) -> bytes:
-        cell = self.cell(self.rows[row])
+        try:
+            cell = self.cell(self.rows[row])
+        except (OSError, MemoryError) as error:
+            raise unreadable(self.names[row], error) from error
         content, path = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) else (cell, None)
         if isinstance(content, bytes):
             return content
         if content is None and isinstance(path, str):
-            return content_of(Path(path), self.names[row])
+            return content_of(self.folder / path, self.names[row])
         raise ItemFault(Fault(self.names[row], "no image in its cell", "fill it in or remove its row"))
 
     def decode(self, row: int, content: bytes) -> tuple[Image.Image, tuple[Fault, ...]]:
@@ -131,7 +150,8 @@ class StoredImages:
         return None
 
     def take(self, rows: Sequence[int]) -> "StoredImages":
-        return StoredImages(self.cell, [self.names[row] for row in rows], [self.rows[row] for row in rows])
+        names, places = [self.names[row] for row in rows], [self.rows[row] for row in rows]
+        return StoredImages(self.cell, names, places, self.folder)
 
 
 class Texts:
@@ -165,14 +185,46 @@ class Texts:
 def content_of(path: Path, name: str) -> bytes:
     """What is in a file; ItemFault where it cannot be had."""
     try:
-        return path.read_bytes()
+        with open(path, "rb", opener=without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ItemFault(Fault(name, "a pipe or a device, no file", "put a file there or remove its line"))
+            if status.st_size > images.MAX_BYTES:
+                problem = f"{status.st_size:,} bytes, more than {images.MAX_BYTES:,}"
+                raise ItemFault(Fault(name, problem, "make it smaller"))
+            return file.read()
     except FileNotFoundError as error:
         raise ItemFault(Fault(name, "no such file", "put it back or remove its line")) from error
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        reason = getattr(error, "strerror", None) or error
-        raise ItemFault(Fault(name, f"cannot be read ({reason})", "check its permissions and the disk")) from error
+    except ItemFault:
+        raise
+    except (OSError, ValueError, MemoryError) as error:  # ValueError: a name that no file can have
+        raise unreadable(name, error) from error
+
+
+def without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | NO_WAITING)
+
+
+def unreadable(name: str, error: Exception) -> ItemFault:
+    if isinstance(error, MemoryError):
+        return ItemFault(Fault(name, "no memory to read it", "make it smaller, or use fewer workers"))
+    reason = getattr(error, "strerror", None) or error
+    return ItemFault(Fault(name, f"cannot be read ({reason})", "check its permissions and the disk"))
 
 
 def printable(name: str) -> str:
-    """A name that any file and terminal takes: bytes that are no UTF-8 are spelt out."""
-    return name.encode("utf-8", "backslashreplace").decode()
+    """A name in one line that any file and terminal takes: what is not seen, or is no UTF-8, is spelt out.
+
+    Characters that join others stay, since words of some languages need them.
+    """
+    if name.isascii() and name.isprintable():
+        return name
+    return "".join(spelt_out(sign) if is_unseen(sign) else sign for sign in name)
+
+
+def is_unseen(sign: str) -> bool:
+    return sign in TURNING or unicodedata.category(sign) in UNSEEN
+
+
+def spelt_out(sign: str) -> str:
+    return sign.encode("unicode_escape").decode()

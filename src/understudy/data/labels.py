@@ -11,6 +11,7 @@ from understudy.data.items import printable
 from understudy.data.pool import UNLABELLED
 from understudy.errors import UnderstudyError
 
+SUGGESTED: Final = 20  # labels for which the nearest class is looked up, which takes long where there are many classes
 MOST_CLASSES: Final = 100_000  # numbers beyond this are identities or hashes rather than classes
 
 
@@ -62,20 +63,27 @@ def text_of(value: object) -> str | None:
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return printable(str(value)).strip() if isinstance(value, str | int | float) else None
+    return printable(str(value).strip()) if isinstance(value, str | int | float) else None
 
 
 def rows_of(names: Sequence[str], classes: Sequence[str], items: Sequence[str]) -> tuple[np.ndarray, dict[int, Fault]]:
     """The labels (n,), and the faults of those that are no known class."""
     place = {name: row for row, name in enumerate(classes)} | {"": UNLABELLED}
-    unknown = {name: no_class(name, classes) for name in set(names) - set(place)}
+    unknown = unknown_names(names, classes)
     labels = np.array([place.get(name, UNLABELLED) for name in names], dtype=np.int64)
     faulty = {row: Fault(items[row], *unknown[name]) for row, name in enumerate(names) if name in unknown}
     return labels, faulty
 
 
-def no_class(name: str, classes: Sequence[str]) -> tuple[str, str]:
+def unknown_names(names: Iterable[str], classes: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The labels that are no known class, each with its problem and its remedy; "" is no label."""
+    known = {*classes, ""}
+    unknown = [name for name in dict.fromkeys(names) if name not in known]
+    return {name: no_class(name, classes, suggest=place < SUGGESTED) for place, name in enumerate(unknown)}
+
+
+def no_class(name: str, classes: Sequence[str], suggest: bool = True) -> tuple[str, str]:
     """What is wrong with this label, and what to do about it."""
-    near = get_close_matches(name, classes, n=1)
+    near = get_close_matches(name, classes, n=1) if suggest else []
     remedy = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(classes[:10])}"
     return f"the label {name!r} is no known class", remedy

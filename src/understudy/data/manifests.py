@@ -40,7 +40,7 @@ def from_table(table: Table, name: str, folder: Path, classes: Sequence[str] | N
     faults = (*table.faults, *(faulty[row] for row in sorted(faulty)), *note)
     kept = [row for row in range(len(ids)) if row not in faulty and parts[row]]
     if "pool" not in parts[kept]:
-        reason = f": {listing(faults)}" if faults else ", since it has no rows for the pool"
+        reason = f":{listing(faults)}" if faults else ", since it has no rows for the pool"
         raise UnderstudyError(f"nothing in {name} can be used{reason}")
     every = Pool(
         ids=tuple(ids[row] for row in kept),
@@ -64,7 +64,7 @@ def items_of(table: Table, folder: Path, faulty: dict[int, Fault]) -> tuple[Item
         return Texts(texts, table.names), ids
     cells = table.values["path"]
     if isinstance(cells, Cells):
-        return StoredImages(cells.__getitem__, table.names), ids
+        return StoredImages(cells.__getitem__, table.names, folder=folder), ids
     written = strings(cells, "path", table.names, faulty)
     names = [printable(path) for path in written]
     paths = [folder / path for path in written]
@@ -97,9 +97,16 @@ def check_files(paths: Sequence[Path], lines: Sequence[str], names: Sequence[str
         if first != row:
             problem = f"{names[row]} is in {lines[first]} already"
             faulty[row] = Fault(lines[row], problem, "remove one of the two; the first is used")
-        elif file not in folders[folder] and not paths[row].exists():  # names may differ in case on some systems
-            problem = f"there is no file {names[row]}"
+        elif file not in folders[folder] and (problem := missing(paths[row], names[row])):
             faulty[row] = Fault(lines[row], problem, "put it there (paths start at the manifest) or remove the row")
+
+
+def missing(path: Path, name: str) -> str:
+    """What is wrong if there is no such file. It may be there: on some systems names may differ in case."""
+    try:
+        return "" if path.exists() else f"there is no file {name}"
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        return f"{name} cannot be looked up ({error.strerror})"
 
 
 def files_in(folder: str) -> set[str]:

@@ -43,8 +43,8 @@ def load(
         found = replace(found, pool=pool, test=None)
     settle([fault for part in found.parts for fault in part.faults], chosen)
     if not len(found.pool):
-        reason = listing(found.pool.faults) or "it is empty"
-        raise UnderstudyError(f"nothing in {found.name} can be used: {reason}")
+        reason = listing(found.pool.faults) if found.pool.faults else " it is empty"
+        raise UnderstudyError(f"nothing in {found.name} can be used:{reason}")
     return found
 
 
@@ -62,11 +62,14 @@ def opened(
         raise UnderstudyError(f"a pool cannot be made of a {type(source).__name__}; give {ACCEPTED}")
     if isinstance(source, str) and source.startswith(hub.PREFIX):
         return hub.load_hub(source, classes, columns)
+    path = Path(source).expanduser()
+    require_lookup(path)
     if isinstance(source, str) and source in known_names():
         from understudy.data.datasets import load_named
 
+        if path.exists():
+            raise ambiguous(source, path)
         return with_classes(load_named(source), classes)
-    path = Path(source).expanduser()
     if path.is_dir():
         return from_folder(path, classes, columns, folder_labels)
     suffix = path.suffix.lower()
@@ -100,9 +103,25 @@ def with_classes(found: Dataset, classes: tuple[str, ...] | None) -> Dataset:
     """The data set, which has classes already: others cannot be given to it."""
     if classes is not None and classes != found.pool.classes:
         raise UnderstudyError(
-            f"{found.name} has {len(found.pool.classes)} classes of its own, which stay; leave out classes="
+            f"{found.name} has {len(found.pool.classes)} classes of its own, which stay; leave out classes= (--classes)"
         )
     return found
+
+
+def require_lookup(path: Path) -> None:
+    """An error where the system will not even say whether there is such a file."""
+    try:
+        path.exists()
+    except OSError as error:
+        raise UnderstudyError(f"{path} cannot be looked up ({error.strerror}); check the path") from error
+
+
+def ambiguous(name: str, path: Path) -> UnderstudyError:
+    kind = "folder" if path.is_dir() else "file"
+    return UnderstudyError(
+        f"{name} is the name of a data set and of a {kind} here; write ./{name} for the {kind}, "
+        f"or rename it or work in another folder to get the data set"
+    )
 
 
 def checked_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -65,8 +65,9 @@ class Store:
 
     def remember(self, keys: Sequence[tuple[bytes, int]]) -> None:
         for digest, checksum in keys:
-            self.places[digest] = len(self.checksums)
+            # In this order: threads that read must find a checksum for every place.
             self.checksums.append(checksum)
+            self.places[digest] = len(self.checksums) - 1
 
     def get(self, digest: bytes) -> np.ndarray | None:
         """The vector, or None if there is none or it is not what was written."""

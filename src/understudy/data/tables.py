@@ -2,6 +2,7 @@
 
 import csv
 import json
+import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from understudy.errors import UnderstudyError
 
 DELIMITERS: Final = (",", ";", "\t")
 LONGEST_CELL: Final = 2**31 - 1  # characters; the csv module's own limit is 131,072, and documents are longer
+KEPT: Final = 2  # row groups of images in memory: threads that read in order are in one or on the way to the next
 BATCH: Final = 1024  # rows of a Parquet file in one piece: no piece of images comes near Arrow's limit of 2 GiB
 
 
@@ -85,14 +87,17 @@ def header_of(reader: Iterator[list[str]], path: Path) -> list[str]:
 def records(reader: Any, faults: list[Fault]) -> Iterator[tuple[str, list[str]]]:
     """Each record with the line it begins on; broken ones go to the faults."""
     while True:
-        name = f"line {reader.line_num + 1}"
+        first = reader.line_num + 1
+        name = f"line {first}"
         try:
             row = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             problem = "a quote is opened and never closed" if "end of data" in str(error) else f"broken ({error})"
-            faults.append(Fault(name, problem, "mend its quotes"))
+            lost = reader.line_num - first + 1
+            swallowed = f", so all is lost up to line {reader.line_num:,}" if lost > 1 else ""
+            faults.append(Fault(name, problem + swallowed, "mend its quotes"))
             continue
         if row:
             yield name, row
@@ -145,28 +150,82 @@ def read_jsonl(path: Path, named: Mapping[str, str]) -> Table:
 
 
 def read_parquet(path: Path, named: Mapping[str, str]) -> Table:
-    """A Parquet file: of its columns only those that are used. Images in cells stay in Arrow's memory."""
+    """A Parquet file: of its columns only those that are used. Images in cells are read when they are needed."""
     with parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
-        pictures = [field.name for field in schema if holds_images(field.type)]
-        if len(pictures) == 1 and not named.keys() & {"path", "text"} and not columns.usual("path", schema.names):
-            named = {**named, "path": pictures[0]}
+        pictures = image_column(schema)
+        if pictures is not None and not named.keys() & {"path", "text"}:
+            named = {**named, "path": pictures}
         chosen = columns.chosen(schema.names, named, str(path))
-        used = list(chosen.values())
-        batches = list(file.iter_batches(BATCH, columns=used))
-        read = pyarrow.Table.from_batches(batches) if batches else schema.empty_table().select(used)
-    values = {
-        role: Cells(read[column]) if role == "path" and column in pictures else read[column].to_pylist()
-        for role, column in chosen.items()
-    }
-    names = [f"row {row}" for row in range(read.num_rows)]
+        stored = "path" in chosen and holds_images(schema.field(chosen["path"]).type)
+        values: dict[str, Sequence[Any]] = {
+            role: Cells(RowGroups(path, file, column)) if stored and role == "path" else column_of(file, column)
+            for role, column in chosen.items()
+        }
+        names = [f"row {row}" for row in range(file.metadata.num_rows)]
     return Table(values, names, classes=class_names(schema, chosen.get("label")))
+
+
+def column_of(file: Any, column: str) -> list[Any]:
+    batches = file.iter_batches(BATCH, columns=[column])
+    return [value for batch in batches for value in batch.column(0).to_pylist()]
+
+
+def image_column(schema: Any) -> str | None:
+    """The column of images by its type; bytes may be anything, so they count where their name or nothing else will."""
+    pictures = [field.name for field in schema if holds_images(field.type)]
+    structs = [name for name in pictures if pyarrow.types.is_struct(schema.field(name).type)]
+    usual = columns.usual("path", structs) or columns.usual("path", pictures)
+    if usual is not None or len(structs) == 1:
+        return usual or structs[0]
+    return pictures[0] if len(pictures) == 1 and columns.usual("path", schema.names) is None else None
 
 
 def holds_images(kind: Any) -> bool:
     """Whether a column holds files as bytes, or as the structs that Hugging Face writes."""
     is_bytes = pyarrow.types.is_binary(kind) or pyarrow.types.is_large_binary(kind)
     return is_bytes or (pyarrow.types.is_struct(kind) and kind.get_field_index("bytes") >= 0)
+
+
+class RowGroups(Sequence[Any]):
+    """A column of a Parquet file, of which only the row groups read last are in memory. Threads may share it."""
+
+    def __init__(self, path: Path, file: Any, column: str) -> None:
+        self.path, self.column = path.absolute(), column
+        self.ends = list(accumulate(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)))
+        self.kept: dict[int, Any] = {}
+        self.reading = threading.Lock()
+
+    def __len__(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+    def __getitem__(self, row: Any) -> Any:
+        group = bisect_right(self.ends, row)
+        with self.reading:
+            if group not in self.kept:
+                cells = self.read(group)
+                while len(self.kept) >= KEPT:
+                    del self.kept[next(iter(self.kept))]
+                self.kept[group] = cells
+            cells = self.kept[group]
+        return cells[row - (self.ends[group - 1] if group else 0)].as_py()
+
+    def read(self, group: int) -> Any:
+        try:
+            with parquet.ParquetFile(self.path) as file:
+                batches = list(file.iter_batches(BATCH, row_groups=[group], columns=[self.column]))
+        except pyarrow.ArrowException as error:
+            raise OSError(" ".join(str(error).split())) from error
+        return pyarrow.chunked_array([batch.column(0) for batch in batches])
+
+    def __reduce__(self) -> Any:
+        return reopened, (self.path, self.column)
+
+
+def reopened(path: Path, column: str) -> RowGroups:
+    """The same column in another process, where nothing of it has been read yet."""
+    with parquet.ParquetFile(path) as file:
+        return RowGroups(path, file, column)
 
 
 def class_names(schema: Any, label: str | None) -> tuple[str, ...] | None:

@@ -21,6 +21,20 @@ def encoder(weights, device):
 
 def nothing(weights, device):
     return 3
+
+def wrong(path):
+    return None
+
+def failing(weights, device):
+    raise KeyError("a\\nb")
+
+class Odd:
+    @property
+    def name(self):
+        raise RuntimeError("not yet")
+
+def odd(weights, device):
+    return Odd()
 """
 
 
@@ -54,6 +68,10 @@ def test_a_function_in_a_module_makes_the_encoder(file: Path, monkeypatch: pytes
         ("python:{}x.py:encoder", "cannot be imported .*check the path"),
         ("python:no_such_module:encoder", "cannot be imported .*No module named 'no_such_module'"),
         ("python:{}:encoder?size=3", "takes no options"),
+        ("python:{}:wrong", r"own\.py:wrong takes \(path\), .*; write def wrong\(weights, device\)"),
+        ("python:{}:failing", r"own\.py:failing failed \(KeyError: .*\); mend it, --debug shows where"),
+        ("python:{}:odd", r"own\.py:odd failed \(RuntimeError: not yet\)"),
+        ("python:{}:encoder@weights", r"a file of weights ends in \.safetensors, .*; got 'python:.*@weights'"),
         ("python:{}:encoder@nowhere.pt", "there is no file of weights at nowhere.pt"),
     ],
 )
@@ -75,3 +93,29 @@ def test_the_keras_resnet_of_the_examples_goes_through_the_hook() -> None:
 def test_a_precision_cannot_be_given_from_outside(file: Path) -> None:
     with pytest.raises(UnderstudyError, match="choose their precision themselves"):
         make_encoder(f"python:{file}:encoder", precision="bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("1 / 0", r"cannot be imported \(ZeroDivisionError: division by zero\); mend it"),
+        ("def encoder(:", r"cannot be imported \(SyntaxError: "),
+        ("import no_such_module", r"cannot be imported \(ModuleNotFoundError: .*no_such_module.*install it"),
+        ("raise ValueError", r"cannot be imported \(ValueError\)"),
+    ],
+)
+def test_a_file_that_fails_is_one_line_and_its_own_error_is_kept(tmp_path: Path, code: str, message: str) -> None:
+    (tmp_path / "own.py").write_text(code)
+    with pytest.raises(UnderstudyError, match=rf"own\.py {message}") as caught:
+        make_encoder(f"python:{tmp_path / 'own.py'}:encoder")
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is not None
+
+
+def test_a_path_may_have_an_at(tmp_path: Path) -> None:
+    folder = tmp_path / "me@home"
+    folder.mkdir()
+    (folder / "own.py").write_text(OWN)
+    torch.save(torch.nn.Conv2d(3, 7, 4).state_dict(), tmp_path / "w.pt")
+    assert make_encoder(f"python:{folder / 'own.py'}:encoder").dim == 7
+    assert make_encoder(f"python:{folder / 'own.py'}:encoder@{tmp_path / 'w.pt'}").dim == 7

@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from tests.data.encoders.pictures import picture
 from understudy.data.encoders import make_encoder
@@ -72,3 +73,46 @@ def test_what_cannot_be_had_is_one_line() -> None:
 def test_options_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnderstudyError, match="brings its own preprocessing and takes no options"):
         make_encoder(f"hf:{tmp_path}?size=32")
+
+
+def classifier(folder: Path) -> Any:
+    """A checkpoint for classification: it has no pooler."""
+    torch.manual_seed(0)
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, image_size=32, patch_size=8
+    )
+    model = transformers.ViTForImageClassification(config)
+    model.save_pretrained(folder)
+    transformers.ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder)
+    return model.eval()
+
+
+def test_a_pooler_that_was_never_trained_is_not_used(tmp_path: Path) -> None:
+    model = classifier(tmp_path)
+    torch.manual_seed(1)
+    first, second = make_encoder(f"hf:{tmp_path}"), make_encoder(f"hf:{tmp_path}")
+    assert first.identity == second.identity
+    image = first.prepare(IMAGES[0])
+    np.testing.assert_array_equal(first.encode([image]), second.encode([image]))
+    with torch.inference_mode():
+        tokens = model.vit(pixel_values=torch.from_numpy(np.asarray(image))[None]).last_hidden_state
+    np.testing.assert_allclose(first.encode([image]), tokens.mean(1), rtol=1e-3, atol=1e-4)
+
+
+def test_a_checkpoint_that_lacks_more_is_one_line(tmp_path: Path) -> None:
+    state = vit(tmp_path, pools=True).state_dict()
+    lacking = [name for name in state if name.startswith("layernorm.")]
+    save_file({name: tensor for name, tensor in state.items() if name not in lacking}, tmp_path / "model.safetensors",
+              metadata={"format": "pt"})  # fmt: skip
+    with pytest.raises(UnderstudyError, match=r"lacks weights of its network \(layernorm\.bias, layernorm\.weight\)"):
+        make_encoder(f"hf:{tmp_path}")
+
+
+def test_the_library_reports_nothing_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    classifier(tmp_path)
+    capfd.readouterr()
+    logging = transformers.utils.logging
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    make_encoder(f"hf:{tmp_path}")
+    assert capfd.readouterr() == ("", "")
+    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before

@@ -1,7 +1,11 @@
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from understudy.cli import app
 from understudy.data.encoders import make_encoder
 from understudy.data.encoders.names import ENCODERS
 from understudy.data.encoders.spec import parsed
@@ -15,6 +19,10 @@ def test_a_name_is_taken_apart() -> None:
     assert (spec.device, spec.precision) == ("cpu", "float32")
     assert parsed("hf:google/vit", "cpu", None).model == "google/vit"
     assert parsed("python:a/b.py:make@w.pt", "cpu", None).model == "a/b.py:make"
+    for front in ("hf:me@home/vit", "text:me@home/bert", "python:me@home/a.py:make"):
+        assert (parsed(front, "cpu", None).model, parsed(front, "cpu", None).weights) == (front.partition(":")[2], None)
+        spec = parsed(f"{front}@w.safetensors", "cpu", None)
+        assert (spec.model, str(spec.weights)) == (front.partition(":")[2], "w.safetensors")
     assert parsed("onnx:some@place/m.onnx?size=3", "cpu", None).model == "some@place/m.onnx"
 
 
@@ -27,6 +35,7 @@ def test_a_name_is_taken_apart() -> None:
         ("timm", "'timm' is no encoder; write timm:NAME"),
         ("onnx:", "write onnx:FILE"),
         ("resnet18@", "a file of weights must follow the @ in 'resnet18@'"),
+        ("hf:folder@", "a file of weights must follow the @ in 'hf:folder@'"),
         ("pixels?size", r"options are written \?key=value&key=value; got \?size"),
     ],
 )
@@ -57,3 +66,62 @@ def test_a_missing_library_says_which_extra_brings_it(
 def test_every_kind_is_listed_with_what_it_needs() -> None:
     assert set(ENCODERS) == {"resnet18", "resnet101", "vgg16", "timm", "hf", "text", "onnx", "pixels", "python"}
     assert all((entry.library is None) == (entry.extra is None) for entry in ENCODERS.values())
+
+
+BROKEN = """
+import importlib.util, sys
+if importlib.util.find_spec("torchvision") is None:
+    sys.exit(3)
+try:
+    import torchvision
+except RuntimeError:
+    pass
+else:
+    sys.exit(3)
+from understudy.data.encoders import make_encoder
+from understudy.errors import UnderstudyError
+for name in ("text:x", "hf:x", "resnet18"):
+    try:
+        make_encoder(name)
+    except UnderstudyError as error:
+        print(error)
+"""
+
+
+def test_a_library_that_is_there_and_broken_is_told_with_reason_and_remedy() -> None:
+    # In a process of its own: these tests mend a torchvision that was built for another torch.
+    done = subprocess.run([sys.executable, "-c", BROKEN], capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode == 3:
+        pytest.skip("torchvision works here")
+    assert done.returncode == 0, done.stderr
+    for line, library in zip(done.stdout.splitlines(), ("sentence_transformers", "transformers", "timm"), strict=True):
+        assert line.startswith(f"{library} is installed but cannot be imported: torchvision fails (RuntimeError: ")
+        assert line.endswith("; pip install --force-reinstall torch torchvision")
+
+
+def test_a_library_that_fails_at_import_is_told_by_its_first_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As lazy libraries do it: the error is wrapped in one that names no module."""
+    (tmp_path / "inner_part.py").write_text("raise OSError('libodd.so is missing')")
+    (tmp_path / "onnxruntime.py").write_text(
+        "try:\n    import inner_part\nexcept OSError as error:\n    raise ModuleNotFoundError('no part') from error\n"
+    )
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UnderstudyError) as caught:
+        make_encoder("onnx:x")
+    assert str(caught.value) == (
+        "onnxruntime is installed but cannot be imported: inner_part fails (OSError: libodd.so is missing); "
+        "pip install --force-reinstall inner_part"
+    )
+
+
+def test_the_list_fits_into_80_columns_and_promises_no_more_than_it_knows() -> None:
+    result = CliRunner().invoke(app, ["encoders"], env={"COLUMNS": "80", "TERM": "dumb"})
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["encoder", "what", "it", "is", "columns", "extra", "found"]
+    assert [line.split()[0] for line in lines[1:10]] == [entry.syntax for entry in ENCODERS.values()]
+    assert "found: the library is there, no more" in result.stdout

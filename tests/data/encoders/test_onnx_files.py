@@ -1,13 +1,17 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.data.encoders.pictures import picture
 from understudy.data.encoders import Preprocessing, make_encoder
+from understudy.data.encoders.onnx_weights import digests
 from understudy.errors import UnderstudyError
+
+onnxruntime: Any = pytest.importorskip("onnxruntime")
 
 IMAGES = [picture(seed) for seed in range(5)]
 KERNEL = np.random.default_rng(0).normal(size=(6, 3, 1, 1)).astype(np.float32)
@@ -102,3 +106,54 @@ def test_a_broken_file_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
     with pytest.raises(UnderstudyError, match="there is no ONNX file at"):
         make_encoder("onnx:nowhere.onnx")
+
+
+def test_the_identity_follows_weights_in_files_of_their_own(tmp_path: Path) -> None:
+    identities, values = [], []
+    for factor in (1, 2, 1):
+        model = onnx.load(graph(tmp_path / "whole.onnx", ["n", 3, 8, 8], "flat"))
+        kernel = model.graph.initializer[0]
+        kernel.CopyFrom(numpy_helper.from_array(factor * KERNEL, kernel.name))
+        (tmp_path / "w.data").unlink(missing_ok=True)
+        onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.data", size_threshold=0)
+        encoder = make_encoder(f"onnx:{tmp_path / 'm.onnx'}")
+        identities.append(encoder.identity)
+        values.append(encoder.encode([encoder.prepare(IMAGES[0])]))
+    assert identities[0] == identities[2] != identities[1]
+    np.testing.assert_allclose(values[1], 2 * values[0], rtol=1e-5)
+
+
+def test_weights_outside_are_found_wherever_a_graph_may_have_them(tmp_path: Path) -> None:
+    def outside(name: str, place: str) -> TensorProto:
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[1], data_location=TensorProto.EXTERNAL)
+        tensor.external_data.add(key="offset", value="0")
+        tensor.external_data.add(key="location", value=place)
+        return tensor
+
+    inside = outside("e", "unused")
+    inside.data_location = TensorProto.DEFAULT
+    inner = helper.make_graph([helper.make_node("Constant", [], ["c"], value=outside("c", "c.data"))], "inner", [], [])
+    nodes = [helper.make_node("If", ["x"], ["y"], then_branch=inner, else_branch=inner)]
+    whole = helper.make_graph(nodes, "g", [], [], [outside("a", "a.data"), outside("b", "b.data"), inside])
+    onnx.save(helper.make_model(whole), tmp_path / "m.onnx")
+    for name in "abc":
+        (tmp_path / f"{name}.data").write_bytes(name.encode())
+    before = digests(tmp_path / "m.onnx")
+    assert [name for name, _ in before] == ["", "a.data", "b.data", "c.data"]
+    (tmp_path / "c.data").write_bytes(b"other")
+    after = digests(tmp_path / "m.onnx")
+    assert after[:3] == before[:3]
+    assert after[3] != before[3]
+    (tmp_path / "b.data").unlink()
+    with pytest.raises(UnderstudyError, match=r"the weights of .*m\.onnx cannot be read .*b\.data.*export it again"):
+        digests(tmp_path / "m.onnx")
+
+
+def test_the_identity_follows_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = graph(tmp_path / "m.onnx", ["n", 3, 8, 8])
+    before = make_encoder(f"onnx:{path}").identity
+    version = onnxruntime.__version__.split(".")
+    monkeypatch.setattr(onnxruntime, "__version__", ".".join([version[0], "999", "9"]))
+    assert make_encoder(f"onnx:{path}").identity == before
+    monkeypatch.setattr(onnxruntime, "__version__", f"{int(version[0]) + 1}.0.0")
+    assert make_encoder(f"onnx:{path}").identity != before

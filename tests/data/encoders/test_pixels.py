@@ -29,7 +29,18 @@ def test_identity_follows_size_and_grey() -> None:
     assert make_encoder("pixels?size=32").identity == make_encoder("pixels").identity
 
 
-@pytest.mark.parametrize("wrong", ["pixels:x", "pixels@w.pt", "pixels?colour=1", "pixels?grey=perhaps", "pixels?size"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "pixels:x",
+        "pixels@w.pt",
+        "pixels?colour=1",
+        "pixels?grey=perhaps",
+        "pixels?size",
+        "pixels?size=0",
+        "pixels?size=99999999",
+    ],
+)
 def test_what_pixels_do_not_take_is_refused(wrong: str) -> None:
-    with pytest.raises(UnderstudyError, match=r"write|there are|grey is 0 or 1|options are written"):
+    with pytest.raises(UnderstudyError, match=r"write|there are|grey is 0 or 1|options are written|from 1 to 4096"):
         make_encoder(wrong)

@@ -7,6 +7,7 @@ from PIL import Image
 
 from tests.data.encoders.pictures import picture
 from understudy.data.encoders import Preprocessing
+from understudy.data.encoders.preprocessing import Interpolation
 from understudy.errors import UnderstudyError
 
 timm: Any = pytest.importorskip("timm")
@@ -83,7 +84,10 @@ def test_options_change_what_they_name() -> None:
     [
         ({"colour": "1"}, "no option 'colour' for this encoder; there are size, resize"),
         ({"size": "big"}, "size must be a number.*got 'big'"),
-        ({"size": "0"}, "at least one pixel; got size 0"),
+        ({"size": "0"}, "each side must have from 1 to 4096 pixels; got size 0"),
+        ({"size": "-3"}, "each side must have from 1 to 4096 pixels; got size -3"),
+        ({"size": "99999999"}, "each side must have from 1 to 4096 pixels; got size 99999999"),
+        ({"size": "8x4097"}, r"each side must have from 1 to 4096 pixels; got size \(8, 4097\)"),
         ({"size": "1x2x3"}, "size is one number, or height x width; got '1x2x3'"),
         ({"crop": "1.5"}, "crop is the part .* got 1.5"),
         ({"mean": "1,2"}, "mean has one number or one for each of three channels; got '1,2'"),
@@ -95,3 +99,32 @@ def test_options_change_what_they_name() -> None:
 def test_a_wrong_option_is_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UnderstudyError, match=message):
         Preprocessing().with_options(options)
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "hamming", "lanczos"])
+@pytest.mark.parametrize("size", [(2000, 40), (30, 1000), (1000, 1)])
+@pytest.mark.parametrize("crop", [1.0, 0.875])
+def test_of_a_narrow_image_the_middle_is_the_same_but_for_rounding(
+    size: tuple[int, int], interpolation: Interpolation, crop: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No black and white: what overshoots them is cut, and whether rows or columns come first then shows.
+    noise = Image.fromarray(np.random.default_rng(0).integers(80, 176, (size[1], size[0], 3), dtype=np.uint8))
+    preprocessing = Preprocessing(size=32, resize="crop", crop=crop, interpolation=interpolation)
+    got = preprocessing.resized(noise).astype(int)
+    monkeypatch.setattr("understudy.data.encoders.preprocessing.NARROW", np.inf)
+    expected = preprocessing.resized(noise)
+    assert np.abs(got - expected).max() <= 2  # of 255: it is rounded twice, after rows and after columns
+
+
+@pytest.mark.parametrize("size", [(20_000, 1), (1, 20_000), (100_000, 3)])
+def test_a_narrow_image_costs_no_more_than_another(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    resize = Image.Image.resize
+
+    def noting(image: Image.Image, wanted: tuple[int, int], *rest: Any) -> Image.Image:
+        asked.append(wanted)
+        return resize(image, wanted, *rest)
+
+    monkeypatch.setattr(Image.Image, "resize", noting)
+    assert Preprocessing(resize="crop", crop=0.5).resized(Image.new("RGB", size, "red")).shape == (224, 224, 3)
+    assert asked == [(224, 224)]

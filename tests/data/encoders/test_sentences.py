@@ -1,10 +1,12 @@
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from understudy.data.encoders import make_encoder
 from understudy.errors import UnderstudyError
@@ -75,3 +77,14 @@ def test_what_cannot_be_had_is_one_line() -> None:
     with pytest.raises(UnderstudyError, match=r"nobody/nothing could not be had from the hub .*text:FOLDER") as caught:
         make_encoder("text:nobody/nothing")
     assert "\n" not in str(caught.value)
+
+
+def test_a_pooler_that_was_never_trained_does_not_change_the_identity(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    state = load_file(tmp_path / "model.safetensors")
+    trained = {name: tensor for name, tensor in state.items() if "pooler" not in name}
+    assert len(trained) < len(state)
+    save_file(trained, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    before = torch.random.get_rng_state()
+    assert make_encoder(f"text:{tmp_path}").identity == make_encoder(f"text:{tmp_path}").identity
+    assert torch.equal(torch.random.get_rng_state(), before)

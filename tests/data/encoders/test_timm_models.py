@@ -141,3 +141,19 @@ def test_without_the_hub_a_file_is_asked_for() -> None:
 def test_an_unknown_model_gets_a_hint() -> None:
     with pytest.raises(UnderstudyError, match=r"timm has no model 'resnet81'; did you mean .*resnet18"):
         make_encoder("timm:resnet81")
+
+
+def test_a_folder_with_code_in_its_weights_is_refused_whatever_timm_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Code:
+        def __reduce__(self) -> tuple[object, tuple[Path]]:
+            return Path.touch, (tmp_path / "marker",)
+
+    (tmp_path / "config.json").write_text('{"architecture": "resnet18", "num_classes": 0}')
+    torch.save({"state_dict": {"fc.bias": Code()}}, tmp_path / "pytorch_model.bin")
+    load = torch.load
+    monkeypatch.setattr(torch, "load", lambda *args, **options: load(*args, **options | {"weights_only": False}))
+    with pytest.raises(UnderstudyError, match="could not be had"):
+        make_encoder(f"timm:local-dir:{tmp_path}")
+    assert not (tmp_path / "marker").exists()

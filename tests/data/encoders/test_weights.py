@@ -1,4 +1,6 @@
+import os
 import pickle
+import random
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from understudy.data.encoders import load_weights
+from understudy.data.encoders.weights import FORCED, tensors_only
 from understudy.errors import UnderstudyError
 
 
@@ -106,3 +109,39 @@ def test_what_is_no_state_dict_is_told(tmp_path: Path) -> None:
         load_weights(network(), tmp_path / "w.pt")
     with pytest.raises(UnderstudyError, match="there is no file of weights at"):
         load_weights(network(), tmp_path / "nowhere.pt")
+
+
+@pytest.mark.parametrize("form", ["zip", "legacy", "safetensors"])
+def test_whatever_byte_is_damaged_a_file_loads_or_is_one_line(tmp_path: Path, form: str) -> None:
+    path = tmp_path / ("w.safetensors" if form == "safetensors" else "w.pt")
+    if form == "safetensors":
+        save_file(network().state_dict(), path)
+    else:
+        torch.save(network().state_dict(), path, _use_new_zipfile_serialization=form == "zip")
+    whole, chance, refused = path.read_bytes(), random.Random(0), list[str]()
+    for i in range(300):
+        damaged = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        path.write_bytes(damaged[: chance.randrange(len(damaged))] if i % 4 == 0 else damaged)
+        try:
+            load_weights(network(), path)
+        except UnderstudyError as error:
+            refused.append(str(error))
+    assert len(refused) > 75
+    assert not any("\n" in message for message in refused)
+
+
+def test_names_that_are_no_text_are_no_state_dict(tmp_path: Path) -> None:
+    torch.save({0: torch.zeros(1)}, tmp_path / "w.pt")
+    with pytest.raises(UnderstudyError, match="is no state dict"):
+        load_weights(network(), tmp_path / "w.pt")
+
+
+def test_other_libraries_run_nothing_either(tmp_path: Path) -> None:
+    torch.save({"extra": Malicious(tmp_path / "marker")}, tmp_path / "w.pt")
+    before = os.environ.get(FORCED)
+    with tensors_only(), pytest.raises(pickle.UnpicklingError):
+        torch.load(tmp_path / "w.pt", weights_only=False)  # as careless as an old library
+    assert not (tmp_path / "marker").exists()
+    assert os.environ.get(FORCED) == before

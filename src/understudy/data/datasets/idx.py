@@ -134,5 +134,6 @@ FASHION_MNIST: Final = Source(
         ),
     ),
     accepts="the four IDX files, gzipped or plain",
-    also_in=(Path("/usr/share/datasets/fashion-mnist"),),  # Debian's package dataset-fashion-mnist
+    also_in=(Path("/usr/share/datasets/fashion-mnist"),),
+    package="Debian's package dataset-fashion-mnist",
 )

@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.table import Table
 
-from understudy.data import places
 from understudy.data.datasets.registry import DATA, Status
+from understudy.data.datasets.source import Source
 
 
 def table(statuses: Sequence[Status]) -> Table:
@@ -26,17 +26,33 @@ def table(statuses: Sequence[Status]) -> Table:
 
 
 def advice(statuses: Sequence[Status]) -> list[str]:
-    """How to get what is missing, in lines."""
-    missing = [status.source for status in statuses if status.found is None]
+    """How to get what is missing, and where it was looked for, in lines."""
+    missing = [status for status in statuses if status.found is None]
     if not missing:
         return []
-    width = max(len(source.name) for source in missing)
+    width = max(len(status.source.name) for status in missing)
     return [
         "to download one: understudy datasets --get NAME",
-        f"or put into {places.datasets() / 'NAME'}",
-        *(f"  {source.name:{width}}  {source.accepts}" for source in missing),
+        "or put it into one of the folders that are looked into:",
+        *(f"  {place}" for place in common_places(missing[0])),
+        "what belongs there:",
+        *(line for status in missing for line in wanted(status.source, width)),
         f"what is kept elsewhere is found if {DATA} names the folder",
     ]
+
+
+def common_places(status: Status) -> list[str]:
+    """The folders that every set is looked for in."""
+    places = (place for place in status.looked_in if place not in status.source.also_in)
+    return [str(place.with_name("NAME") if place.name == status.source.name else place) for place in places]
+
+
+def wanted(source: Source, width: int) -> list[str]:
+    """A set's name and files, and below them the places that only this one has."""
+    places = [f"also in {place}" for place in source.also_in]
+    package = [f"which {source.package} fills"] if places and source.package else []
+    first, *rest = (source.accepts, *places, *package)
+    return [f"  {source.name:{width}}  {first}", *(f"  {'':{width}}  {line}" for line in rest)]
 
 
 def as_json(statuses: Sequence[Status]) -> list[dict[str, Any]]:

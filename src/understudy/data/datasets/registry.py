@@ -11,9 +11,9 @@ from understudy.data.datasets.caltech256 import CALTECH256
 from understudy.data.datasets.cifar import CIFAR10, CIFAR100
 from understudy.data.datasets.digits import DIGITS
 from understudy.data.datasets.idx import FASHION_MNIST
-from understudy.data.datasets.source import Source
+from understudy.data.datasets.source import Source, unofficial
 from understudy.data.datasets.tiny_imagenet import TINY_IMAGENET
-from understudy.data.downloads import download
+from understudy.data.downloads import download, sum_of
 from understudy.data.faults import Fault, checked_on_error, settle
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
@@ -43,12 +43,12 @@ def load_named(name: str, *, folder: str | Path | None = None, on_error: str = "
     if source.unpacked and found.is_file():
         # What people keep themselves may lie where they cannot write.
         place = home_of(name) if folder is None else found.parent
-        found = unpack(found, place / source.unpacked, source.unpacked, source.limits)
+        found = unpacked(source, found, place)
     dataset = source.load(found)
     settle((*dataset.pool.faults, *(() if dataset.test is None else dataset.test.faults)), chosen)
     return replace(
         dataset,
-        pool=counted(dataset.pool, source.n_pool, name),
+        pool=with_origin(counted(dataset.pool, source.n_pool, name), source, found),
         test=None if dataset.test is None else counted(dataset.test, source.n_test, f"{name}, test"),
     )
 
@@ -78,12 +78,40 @@ def fetch(name: str, *, folder: str | Path | None = None, progress: bool = True)
     for file in source.files:
         download(file.url, place / file.name, checksum=file.checksum, progress=progress)
     if source.unpacked:
-        unpack(place / source.files[0].name, place / source.unpacked, source.unpacked, source.limits)
+        unpacked(source, place / source.files[0].name, place)
         (place / source.files[0].name).unlink()
     fetched = source.find(place)
     if fetched is None:
         raise UnderstudyError(f"{place} does not hold {source.accepts} after the download; remove it and try again")
     return fetched
+
+
+def unpacked(source: Source, archive: Path, place: Path) -> Path:
+    """The archive's folder in `place`. If it is not the official archive, a mark beside the folder says so."""
+    target = place / source.unpacked
+    if not target.exists():
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            if sum_of(archive, source.files[0].checksum) == source.files[0].checksum:
+                mark(target).unlink(missing_ok=True)
+            else:
+                mark(target).touch()
+        except OSError as error:
+            raise UnderstudyError(
+                f"cannot unpack {archive} into {target}: {error.strerror}; make room or check its permissions"
+            ) from error
+    return unpack(archive, target, source.unpacked, source.limits)
+
+
+def mark(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.unofficial")
+
+
+def with_origin(pool: Pool, source: Source, found: Path) -> Pool:
+    """The pool, with a note if it was unpacked from an archive that is not the official one."""
+    if not source.unpacked or not mark(found).exists():
+        return pool
+    return replace(pool, faults=(*pool.faults, unofficial(source.files[0].name)))
 
 
 def looked_in(source: Source, folder: str | Path | None = None) -> tuple[Path, ...]:

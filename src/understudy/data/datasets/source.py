@@ -24,8 +24,9 @@ class Source:
     """A data set that has a name.
 
     `find` looks into one folder and returns what `load` reads, or None. `load` leaves its faults with the pools.
-    `accepts` says in words what it looks for. `also_in` are folders where an operating system puts it. `unpacked` is
-    the folder that `load` wants where an archive is all there is; empty where it reads archives itself.
+    `accepts` says in words what it looks for. `also_in` are folders where an operating system puts it, and `package`
+    is what brings it there. `unpacked` is the folder that `load` wants where an archive is all there is; empty where
+    it reads archives itself.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Source:
     files: tuple[Remote, ...] = ()
     accepts: str = ""
     also_in: tuple[Path, ...] = ()
+    package: str = ""
     unpacked: str = ""
     limits: Limits = USUAL
 
@@ -49,7 +51,13 @@ def has_all(folder: Path, names: tuple[str, ...]) -> bool:
 def differing(contents: Mapping[str, bytes], official: Mapping[str, str]) -> tuple[Fault, ...]:
     """A note on each file that is not the official one, whatever it was packed with."""
     return tuple(
-        Fault(name, "not the official content", "used all the same; download it again if that is not meant", used=True)
+        unofficial(name)
         for name, content in contents.items()
         if name in official and hashlib.md5(content, usedforsecurity=False).hexdigest() != official[name]
+    )
+
+
+def unofficial(name: str) -> Fault:
+    return Fault(
+        name, "not the official content", "used all the same; download it again if that is not meant", used=True
     )

@@ -2,29 +2,56 @@
 
 import importlib
 import importlib.util
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from understudy.errors import UnderstudyError
+
+BUILT_FOR_TORCH: Final = ("torchvision", "torchaudio")  # of no use with another torch than theirs
 
 
 def library(module: str, extra: str) -> Any:
     """The imported module, or the line that says how to get it."""
-    try:
+    with importing(module, extra):
         return importlib.import_module(module)
-    except ModuleNotFoundError as error:
+
+
+@contextmanager
+def importing(module: str, extra: str) -> Iterator[None]:
+    """What goes wrong while a library, or a part that it imports when asked for, is imported: in one line."""
+    try:
+        yield
+    except Exception as error:  # a library that does not fit another raises whatever it meets
+        first = origin(error)
+        if isinstance(first, ModuleNotFoundError) and first.name:
+            raise UnderstudyError(
+                f"this encoder needs {first.name}, which is not installed; pip install understudy[{extra}]"
+            ) from error
+        broken = failing(first) or module
+        again = f"torch {broken}" if broken in BUILT_FOR_TORCH else broken
         raise UnderstudyError(
-            f"this encoder needs {error.name}, which is not installed; pip install understudy[{extra}]"
-        ) from error
-    except (ImportError, RuntimeError) as error:
-        raise UnderstudyError(
-            f"{module} is installed but cannot be imported ({one_line(error)}); pip install --force-reinstall "
-            f"understudy[{extra}]"
+            f"{module} is installed but cannot be imported: {broken} fails ({described(first)}); "
+            f"pip install --force-reinstall {again}"
         ) from error
 
 
-def is_installed(module: str) -> bool:
+def origin(error: BaseException) -> BaseException:
+    """The error with which it began; libraries that import their parts late wrap it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def failing(error: BaseException) -> str | None:
+    """The package during whose import it happened."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>"]
+    return str(frames[-1].f_globals["__name__"]).partition(".")[0] if frames else None
+
+
+def is_found(module: str) -> bool:
+    """Whether it is there. Whether it can be imported shows only when it is, which takes seconds."""
     return importlib.util.find_spec(module) is not None
 
 
@@ -46,3 +73,7 @@ def from_hub(model: str, remedy: str) -> Iterator[None]:
 def one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return text if len(text) < 200 else f"{text[:200]}..."
+
+
+def described(error: BaseException) -> str:
+    return f"{type(error).__name__}: {one_line(error)}" if str(error) else type(error).__name__

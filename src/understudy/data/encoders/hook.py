@@ -2,12 +2,15 @@
 
 import importlib
 import importlib.util
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from understudy.data.encoders.extras import one_line
+from understudy.data.encoders.extras import described, one_line
 from understudy.data.encoders.protocol import Encoder
-from understudy.data.encoders.spec import Spec
+from understudy.data.encoders.spec import WEIGHTS, Spec
 from understudy.errors import UnderstudyError
 
 MEMBERS = ("name", "identity", "kind", "dim", "prepare", "encode")
@@ -20,16 +23,37 @@ def own_encoder(spec: Spec) -> Encoder:
         raise UnderstudyError(
             f"write python:FILE_OR_MODULE:NAME, such as python:my_encoder.py:encoder; got {spec.name!r}"
         )
+    if "@" in name:
+        raise UnderstudyError(f"a file of weights ends in {', '.join(WEIGHTS)}; got {spec.name!r}")
     if spec.options:
         raise UnderstudyError("python: takes no options; put the preprocessing into your encoder")
     make = getattr(imported(place), name, None)
     if not callable(make):
         raise UnderstudyError(f"{place} has no function {name!r}; write def {name}(weights, device)")
-    encoder = make(weights=spec.weights, device=spec.device)
-    lacking = [member for member in MEMBERS if not hasattr(encoder, member)]
+    require_arguments(make, place, name)
+    try:
+        encoder: Encoder = make(weights=spec.weights, device=spec.device)
+        lacking = [member for member in MEMBERS if not hasattr(encoder, member)]
+    except UnderstudyError:
+        raise
+    except Exception as error:  # whatever people's code raises
+        raise UnderstudyError(f"{place}:{name} failed ({described(error)}); mend it, --debug shows where") from error
     if lacking:
         raise UnderstudyError(f"what {place}:{name} returned lacks {', '.join(lacking)}; return an ImageEncoder")
     return encoder
+
+
+def require_arguments(make: Callable[..., Any], place: str, name: str) -> None:
+    try:
+        signature = inspect.signature(make)
+    except ValueError:
+        return  # not written in Python
+    try:
+        signature.bind(weights=None, device="cpu")
+    except TypeError as error:
+        raise UnderstudyError(
+            f"{place}:{name} takes {signature}, {one_line(error)}; write def {name}(weights, device)"
+        ) from error
 
 
 def imported(place: str) -> ModuleType:
@@ -42,8 +66,14 @@ def imported(place: str) -> ModuleType:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-    except (ImportError, FileNotFoundError, SyntaxError) as error:
+    except ImportError as error:
         raise UnderstudyError(
-            f"{place} cannot be imported ({one_line(error)}); check the path or install it"
+            f"{place} cannot be imported ({described(error)}); check the path or install it"
+        ) from error
+    except OSError as error:
+        raise UnderstudyError(f"{place} cannot be imported ({described(error)}); check the path") from error
+    except Exception as error:  # whatever people's code raises
+        raise UnderstudyError(
+            f"{place} cannot be imported ({described(error)}); mend it, --debug shows where"
         ) from error
     return module

@@ -1,6 +1,7 @@
 """Any vision model of `transformers`, from the hub or a folder, with the image processor that belongs to it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -8,26 +9,26 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from understudy.data.encoders.extras import from_hub, library, major
+from understudy.data.encoders.extras import from_hub, importing, library, major
 from understudy.data.encoders.modules import forward, moved, on_device
 from understudy.data.encoders.protocol import Prepared, digest_of, identity_of
 from understudy.data.encoders.spec import Spec
-from understudy.data.encoders.weights import load_weights
+from understudy.data.encoders.weights import few, load_weights
 from understudy.data.items import Kind
 from understudy.errors import UnderstudyError
 
 
 class Pooled(nn.Module):
-    """A model's `pooler_output`; without one, the mean of its tokens, or its map of features."""
+    """A model's `pooler_output`; without a trained one, the mean of its tokens, or its map of features."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, *, has_pooler: bool = True) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.has_pooler = model, has_pooler
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         output = self.model(pixel_values=pixel_values)
         pooled = getattr(output, "pooler_output", None)
-        if pooled is not None:
+        if pooled is not None and self.has_pooler:
             return pooled.flatten(1)
         last = output.last_hidden_state
         return last.mean(1) if last.ndim == 3 else last
@@ -36,11 +37,11 @@ class Pooled(nn.Module):
 class HuggingFaceEncoder:
     kind: Kind = "image"
 
-    def __init__(self, spec: Spec, identity: str, model: nn.Module, processor: Any) -> None:
+    def __init__(self, spec: Spec, identity: str, model: Pooled, processor: Any) -> None:
         self.name, self.identity, self.precision = spec.name, identity, spec.precision
         self.device = torch.device(spec.device)
         self.processor = processor
-        self.module = on_device(Pooled(model), self.device)
+        self.module = on_device(model, self.device)
         self.dim = self.encode([self.prepare(Image.new("RGB", (64, 64)))]).shape[1]
 
     def prepare(self, item: Image.Image | str) -> Prepared:
@@ -57,21 +58,54 @@ def huggingface_encoder(spec: Spec) -> HuggingFaceEncoder:
     if spec.options:
         raise UnderstudyError(f"hf:{model} brings its own preprocessing and takes no options; leave out what follows ?")
     transformers = library("transformers", "vision")
-    with from_hub(f"the model {model}", "give a folder that save_pretrained wrote, hf:FOLDER or hf:FOLDER@FILE"):
-        processor = transformers.AutoImageProcessor.from_pretrained(model)
+    with importing("transformers", "vision"):
+        processors, models = transformers.AutoImageProcessor, transformers.AutoModel
+    remedy = "give a folder that save_pretrained wrote, hf:FOLDER or hf:FOLDER@FILE"
+    missing: list[str] = []
+    with quiet(transformers), from_hub(f"the model {model}", remedy):
+        processor = processors.from_pretrained(model)
         if spec.weights is None:
-            whole = transformers.AutoModel.from_pretrained(model)
+            whole, loaded = models.from_pretrained(model, output_loading_info=True)
+            missing = sorted(loaded["missing_keys"])
         else:
-            whole = transformers.AutoModel.from_config(transformers.AutoConfig.from_pretrained(model))
+            whole = models.from_config(transformers.AutoConfig.from_pretrained(model))
     if spec.weights is not None:
         load_weights(whole, spec.weights, ignored=("classifier.", "head."))
     # Models of images and texts, such as CLIP, keep what sees in a part of their own.
     network = getattr(whole, "vision_model", whole)
+    if network is not whole:
+        missing = [name.removeprefix("vision_model.") for name in missing if name.startswith("vision_model.")]
+    untrained = poolers(missing, model)
     identity = identity_of(
         kind="hf",
         library=f"transformers {major(transformers)}",
-        network=[type(network).__name__, network.config.to_json_string(), digest_of(network)],
+        network=[type(network).__name__, network.config.to_json_string(), digest_of(network, untrained)],
+        has_pooler=not untrained,
         preprocessing=processor.to_json_string(),
         precision=spec.precision,
     )
-    return HuggingFaceEncoder(spec, identity, network, processor)
+    return HuggingFaceEncoder(spec, identity, Pooled(network, has_pooler=not untrained), processor)
+
+
+def poolers(missing: Iterable[str], model: str) -> list[str]:
+    """The missing weights, if all belong to a pooler: classifiers are saved without. It is random, and not used."""
+    names = [name for name in missing if not name.endswith("num_batches_tracked")]
+    others = [name for name in names if "pooler" not in name.split(".")]
+    if others:
+        raise UnderstudyError(f"{model} lacks weights of its network ({few(others)}); give one that is complete")
+    return names
+
+
+@contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """No reports and bars of the library's own; what they tell is told in our words."""
+    logging = transformers.utils.logging
+    verbosity, has_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if has_bars:
+            logging.enable_progress_bar()

@@ -2,18 +2,25 @@
 
 from typing import Final
 
-from rich.table import Column, Table
+from rich.table import Table
 
 from understudy.data.encoders.names import ENCODERS
 
-SYNTAX: Final = (
-    "KIND[:MODEL][?OPTIONS][@WEIGHTS]: options such as ?size=128&mean=0.5 change the preprocessing, "
-    "@FILE takes the weights from a local file. What is not installed comes with pip install understudy[EXTRA]."
-)
+SYNTAX: Final = """\
+write KIND[:MODEL][?OPTIONS][@WEIGHTS], with quotes around it in a shell
+  ?size=128&mean=0.5  changes the preprocessing
+  @FILE               takes the weights from a local file
+found: the library is there, no more; it is imported when the encoder is made
+what is not found is installed by pip install understudy[EXTRA]"""
 
 
 def table() -> Table:
-    shown = Table(Column("encoder", no_wrap=True), "what it is", "columns", "extra", "installed")
+    """One line an encoder; it fits into 80 columns."""
+    shown = Table(box=None, header_style="bold", pad_edge=False)
+    shown.add_column("encoder", no_wrap=True)
+    for title in ("what it is", "columns", "extra", "found"):
+        shown.add_column(title)
     for entry in ENCODERS.values():
-        shown.add_row(entry.syntax, entry.what, entry.columns, entry.extra or "", "yes" if entry.is_installed else "no")
+        found = ("yes" if entry.is_found else "no") if entry.library else ""
+        shown.add_row(entry.syntax, entry.what, entry.columns, entry.extra or "", found)
     return shown

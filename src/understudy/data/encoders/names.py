@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from understudy.data.encoders.extras import is_installed
+from understudy.data.encoders.extras import is_found
 from understudy.data.encoders.hook import own_encoder
 from understudy.data.encoders.huggingface import huggingface_encoder
 from understudy.data.encoders.onnx_files import onnx_encoder
@@ -28,8 +28,8 @@ class Entry:
     extra: str | None = None
 
     @property
-    def is_installed(self) -> bool:
-        return self.library is None or is_installed(self.library)
+    def is_found(self) -> bool:
+        return self.library is None or is_found(self.library)
 
     @property
     def needs_model(self) -> bool:

@@ -1,6 +1,5 @@
 """An ONNX file as an encoder of images."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +9,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from understudy.data.encoders.extras import library, one_line
+from understudy.data.encoders.extras import library, major, one_line
+from understudy.data.encoders.onnx_weights import digests
 from understudy.data.encoders.preprocessing import Preprocessing
 from understudy.data.encoders.protocol import Prepared, identity_of
 from understudy.data.encoders.spec import Spec
@@ -80,8 +80,13 @@ def onnx_encoder(spec: Spec) -> OnnxEncoder:
     output = spec.options.get("output", outputs[0])
     if output not in outputs:
         raise UnderstudyError(f"{path} has no output {output!r}; it has {', '.join(outputs)}")
-    digest = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
-    identity = identity_of(kind="onnx", file=digest, output=output, preprocessing=asdict(preprocessing))
+    identity = identity_of(
+        kind="onnx",
+        library=f"onnxruntime {major(onnxruntime)}",
+        files=digests(path),
+        output=output,
+        preprocessing=asdict(preprocessing),
+    )
     return OnnxEncoder(spec.name, identity, session, preprocessing, output)
 
 

@@ -14,6 +14,8 @@ from understudy.errors import UnderstudyError
 
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
+NARROW: Final = 16  # an image that would be as many times larger than its middle is not resized whole
+MAX_SIDE: Final = 4096  # far more than any network takes, and an image that still fits into memory
 
 Interpolation = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
 Resize = Literal["squash", "crop"]
@@ -39,8 +41,8 @@ class Preprocessing:
     order: Order = "rgb"
 
     def __post_init__(self) -> None:
-        if min(self.shape) < 1:
-            raise UnderstudyError(f"an image has at least one pixel; got size {self.size}")
+        if min(self.shape) < 1 or max(self.shape) > MAX_SIDE:
+            raise UnderstudyError(f"each side must have from 1 to {MAX_SIDE} pixels; got size {self.size}")
         if not 0 < self.crop <= 1:
             raise UnderstudyError(f"crop is the part of each side that is kept, above 0 and up to 1; got {self.crop}")
         if 0 in self.std:
@@ -57,18 +59,30 @@ class Preprocessing:
         return (self.size, self.size) if isinstance(self.size, int) else self.size
 
     def resized(self, image: Image.Image) -> UInt8[np.ndarray, "h w 3"]:
+        """The whole image resized and its middle cut out; of a narrow one, only the middle is resized."""
+        height, width = self.shape
+        wide, tall = self.whole(image)
+        filter_ = Image.Resampling[self.interpolation.upper()]
+        top, left = round((tall - height) / 2), round((wide - width) / 2)
+        if wide * tall > NARROW * width * height:
+            x, y = image.width / wide, image.height / tall
+            # Equal but for rounding: its corners are kept in single precision.
+            box = (left * x, top * y, min((left + width) * x, image.width), min((top + height) * y, image.height))
+            return np.asarray(image.resize((width, height), filter_, box).convert("RGB"))
+        if (wide, tall) != image.size:
+            image = image.resize((wide, tall), filter_)
+        return np.asarray(image.convert("RGB"))[top : top + height, left : left + width]
+
+    def whole(self, image: Image.Image) -> tuple[int, int]:
+        """Width and height of the whole image, resized so that the middle has the size wanted."""
         height, width = self.shape
         tall, wide = int(height / self.crop), int(width / self.crop)
-        if self.resize == "crop":
-            # The side that is short for the shape wanted decides; the other is cut.
-            if image.width * tall < image.height * wide:
-                tall = int(wide * image.height / image.width)
-            else:
-                wide = int(tall * image.width / image.height)
-        if (wide, tall) != image.size:
-            image = image.resize((wide, tall), Image.Resampling[self.interpolation.upper()])
-        top, left = round((tall - height) / 2), round((wide - width) / 2)
-        return np.asarray(image.convert("RGB"))[top : top + height, left : left + width]
+        if self.resize == "squash":
+            return wide, tall
+        # The side that is short for the shape wanted decides; the other is cut.
+        if image.width * tall < image.height * wide:
+            return wide, int(wide * image.height / image.width)
+        return int(tall * image.width / image.height), tall
 
     def normalised(self, pixels: UInt8[Tensor, "b h w 3"]) -> Float[Tensor, "b 3 h w"]:
         values = pixels.permute(0, 3, 1, 2).float()

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -43,10 +43,12 @@ def identity_of(**parts: Any) -> str:
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def digest_of(module: nn.Module) -> str:
-    """A digest of a network's weights, whatever file they came from."""
+def digest_of(module: nn.Module, without: Container[str] = ()) -> str:
+    """A digest of a network's weights, whatever file they came from; `without` those that change nothing."""
     state = hashlib.blake2b(digest_size=16)
     for name, tensor in sorted(module.state_dict().items()):
+        if name in without:
+            continue
         values = tensor.detach().cpu().contiguous()
         state.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
         state.update(values.flatten().view(dtype=torch.uint8).numpy().data if values.numel() else b"")

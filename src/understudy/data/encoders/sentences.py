@@ -43,7 +43,10 @@ def sentence_encoder(spec: Spec) -> SentenceEncoder:
         raise UnderstudyError(f"text:{spec.model} takes no options; leave out what follows ?")
     library_of_sentences = library("sentence_transformers", "text")
     require_no_code(Path(spec.model))
-    with from_hub(f"the model {spec.model}", "give a folder that its save() wrote, text:FOLDER"):
+    remedy = "give a folder that its save() wrote, text:FOLDER"
+    # A checkpoint may lack a pooler, which is then random. Sentences do not use it, but it is among the weights.
+    with torch.random.fork_rng(devices=[]), from_hub(f"the model {spec.model}", remedy):
+        torch.manual_seed(0)
         network = library_of_sentences.SentenceTransformer(
             spec.model, device=spec.device, trust_remote_code=False
         ).eval()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 from urllib.parse import parse_qsl
 
 import torch
@@ -11,6 +11,8 @@ import torch
 from understudy.errors import UnderstudyError
 
 Precision = Literal["float32", "bfloat16"]
+WEIGHTS: Final = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".h5", ".npz")  # how files of weights end
+PATHS: Final = ("hf", "text", "python")  # their models may be paths, and a path may have an @
 
 
 @dataclass(frozen=True)
@@ -27,10 +29,8 @@ class Spec:
 
 
 def parsed(name: str, device: str, precision: Precision | None) -> Spec:
-    front, at, file = name.partition("@")
-    kind = front.partition(":")[0].partition("?")[0]
-    if kind == "onnx":  # its weights are in the graph; an @ belongs to the path
-        front, at, file = name, "", ""
+    kind = name.partition("@")[0].partition(":")[0].partition("?")[0]
+    front, at, file = divided(name, kind)
     if at and not file:
         raise UnderstudyError(f"a file of weights must follow the @ in {name!r}")
     head, _, query = front.removeprefix(kind).partition("?")
@@ -48,6 +48,15 @@ def parsed(name: str, device: str, precision: Precision | None) -> Spec:
         device=device,
         precision=precision or default_precision(device),
     )
+
+
+def divided(name: str, kind: str) -> tuple[str, str, str]:
+    """What comes before the weights, the @, and the weights; of paths, only what looks like weights is one."""
+    if kind == "onnx" or (kind in PATHS and not name.endswith((*WEIGHTS, "@"))):
+        return name, "", ""  # an @ belongs to the path; the weights of ONNX are in the graph
+    if kind in PATHS and "@" in name:
+        return name.rpartition("@")[0], "@", name.rpartition("@")[2]
+    return name.partition("@")
 
 
 def default_precision(device: str) -> Precision:

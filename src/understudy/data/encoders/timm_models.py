@@ -12,7 +12,7 @@ from understudy.data.encoders.modules import ImageEncoder
 from understudy.data.encoders.preprocessing import Preprocessing
 from understudy.data.encoders.protocol import digest_of
 from understudy.data.encoders.spec import Spec
-from understudy.data.encoders.weights import load_weights
+from understudy.data.encoders.weights import load_weights, tensors_only
 from understudy.errors import UnderstudyError
 
 PAPER: Final = {"resnet18": "resnet18.tv_in1k", "resnet101": "resnet101.tv_in1k", "vgg16": "vgg16.tv_in1k"}
@@ -41,7 +41,7 @@ def timm_encoder(spec: Spec) -> ImageEncoder:
 
 def built(spec: Spec, model: str) -> Any:
     timm = library("timm", "vision")
-    with from_hub(f"the network {model}", f"give its weights in a local file, {spec.name}@FILE"):
+    with tensors_only(), from_hub(f"the network {model}", f"give its weights in a local file, {spec.name}@FILE"):
         return timm.create_model(model, pretrained=spec.weights is None, num_classes=0)
 
 

@@ -1,18 +1,20 @@
 """Weights from a local file into a network. A file is data: code that one may carry is never run."""
 
+import os
 import pickle
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from understudy.errors import UnderstudyError
 
+FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 SHOWN = 4  # names in a message
 WRAPPERS = ("state_dict", "model")  # what training scripts put around a state dict
 
@@ -37,7 +39,10 @@ def load_weights(module: nn.Module, path: Path | str, *, ignored: Iterable[str] 
                 f"{path} does not fit this network: {name} has shape {tuple(given[name].shape)}, "
                 f"{tuple(tensor.shape)} is needed; give the file of this model"
             )
-    module.load_state_dict({name: given.get(name, tensor) for name, tensor in own.items()})
+    try:
+        module.load_state_dict({name: given.get(name, tensor) for name, tensor in own.items()})
+    except Exception as error:  # a damaged file can hold tensors that nothing can be copied from
+        raise broken(path) from error
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -51,13 +56,32 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             # What torch cannot unpickle is an error in the next line; a warning before it says nothing more.
             warnings.filterwarnings("ignore", "Detected pickle protocol")
             return unwrapped(torch.load(path, map_location="cpu", weights_only=True), path)
+    except UnderstudyError:
+        raise
     except pickle.UnpicklingError as error:
         raise UnderstudyError(
             f"{path} holds more than tensors, or is broken; what it holds was not run. "
             "Save the weights alone: safetensors, or torch.save(model.state_dict(), FILE)"
         ) from error
-    except (SafetensorError, RuntimeError, EOFError, KeyError, OSError) as error:
-        raise UnderstudyError(f"{path} is broken or no file of weights; copy it again") from error
+    except Exception as error:  # what a damaged byte leads to is anyone's guess
+        raise broken(path) from error
+
+
+def broken(path: Path) -> UnderstudyError:
+    return UnderstudyError(f"{path} is broken or no file of weights; copy it again")
+
+
+@contextmanager
+def tensors_only() -> Iterator[None]:
+    """Where other libraries read files with torch, none of them runs what a file carries, whatever they ask for."""
+    before = os.environ.get(FORCED)
+    os.environ[FORCED] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(FORCED)
+        if before is not None:
+            os.environ[FORCED] = before
 
 
 def unwrapped(loaded: Any, path: Path) -> dict[str, Tensor]:
@@ -65,7 +89,9 @@ def unwrapped(loaded: Any, path: Path) -> dict[str, Tensor]:
     for wrapper in WRAPPERS:
         if isinstance(loaded, Mapping) and isinstance(loaded.get(wrapper), Mapping):
             loaded = loaded[wrapper]
-    if not isinstance(loaded, Mapping) or not all(isinstance(value, Tensor) for value in loaded.values()):
+    if not isinstance(loaded, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in loaded.items()
+    ):
         raise UnderstudyError(f"{path} is no state dict; save one with torch.save(model.state_dict(), FILE)")
     if loaded and all(name.startswith("module.") for name in loaded):
         return {name.removeprefix("module."): value for name, value in loaded.items()}
@@ -74,4 +100,4 @@ def unwrapped(loaded: Any, path: Path) -> dict[str, Tensor]:
 
 def few(names: list[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    return ", ".join(name if name.isprintable() else ascii(name) for name in names[:SHOWN]) + more
