@@ -115,3 +115,9 @@ def test_a_data_set_has_one_part_or_two() -> None:
     pool = Pool(("a", "b"))
     assert Dataset("x", pool).parts == (pool,)
     assert Dataset("x", pool, pool).parts == (pool, pool)
+
+
+def test_a_raw_item_is_had_by_its_row() -> None:
+    assert Pool(("a", "b"), items=Texts(["one", "two"])).item(1) == "two"
+    with pytest.raises(UnderstudyError, match="no raw items"):
+        Pool(("a", "b")).item(1)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from PIL import Image
 
 from understudy.data.faults import Fault
 from understudy.data.items import Items
@@ -66,6 +67,12 @@ class Pool:
     def is_labelled(self) -> np.ndarray:
         """(n,): where the label is known."""
         return np.zeros(len(self), bool) if self.labels is None else self.labels != UNLABELLED
+
+    def item(self, row: int) -> Image.Image | str:
+        """The raw item: an image or a text, read now. ItemFault says what is wrong with one that cannot be used."""
+        if self.items is None:
+            raise UnderstudyError("this pool has no raw items, only what is known of them; load what it was made of")
+        return self.items.decode(row, self.items.read(row))[0]
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """Features (n, d) and labels (n,), for those who can do nothing without both."""
