@@ -23,18 +23,25 @@ import numpy as np
 import torch
 from PIL import Image
 
-OUTPUT = ("features.npy", "items.parquet", "faults.jsonl", "embedding.json")
+FILES = ("features.npy", "items.parquet", "faults.jsonl", "embedding.json")
+OUTPUT = (*FILES, *(f"test/{name}" for name in FILES))
 COMMAND = "from understudy.cli import main; main()"
 
 
 def make_images(folder: Path, count: int, size: int) -> None:
-    folder.mkdir()
+    """Nine in ten to train on, the others to test."""
+    for part in ("train", "test"):
+        (folder / part).mkdir(parents=True)
     rng = np.random.default_rng(0)
     for i in range(count):
         colours = rng.integers(0, 256, (6, 6, 3), dtype=np.uint8)
-        Image.fromarray(colours).resize((size, size), Image.Resampling.BICUBIC).save(folder / f"{i:05}.jpg")
+        Image.fromarray(colours).resize((size, size), Image.Resampling.BICUBIC).save(file_of(folder, i))
     for i in range(0, count, 400):
-        (folder / f"{i:05}.jpg").write_bytes(b"")
+        file_of(folder, i).write_bytes(b"")
+
+
+def file_of(folder: Path, i: int) -> Path:
+    return folder / ("test" if i % 10 == 9 else "train") / f"{i:05}.jpg"
 
 
 def started(images: Path, out: Path, home: Path, encoder: str, batch_size: int, device: str) -> subprocess.Popen[bytes]:
@@ -68,8 +75,10 @@ def measure(given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     make_images(images, given.images, given.size)
     command = (given.encoder, given.batch_size, given.device)
     seconds = finished(started(images, scratch / "whole", scratch / "whole_home", *command))
-    about = json.loads((scratch / "whole" / "embedding.json").read_text())
-    print(f"undisturbed: {seconds:.0f} s, {about['n']} x {about['d']}", flush=True)
+    about, test = (
+        json.loads((scratch / "whole" / name).read_text()) for name in ("embedding.json", "test/embedding.json")
+    )
+    print(f"undisturbed: {seconds:.0f} s, {about['n']} + {test['n']} x {about['d']}", flush=True)
     rng = np.random.default_rng(given.seed)
     home, out = scratch / "home", scratch / "out"
     kills: list[dict[str, Any]] = []
@@ -90,8 +99,8 @@ def measure(given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         # All kills are of one run: if it is done before them, everything begins anew.
         print("done before all kills; the next run begins from nothing: give a smaller --longest", flush=True)
         kills.clear()
-        shutil.rmtree(home)
-        shutil.rmtree(out)
+        shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(out, ignore_errors=True)
     before = kept(home, about["d"])
     rest = finished(started(images, out, home, *command))
     identical = digests(out) == digests(scratch / "whole")
@@ -100,7 +109,7 @@ def measure(given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "encoder": about["encoder"],
         "images": given.images,
         "size": given.size,
-        "faulty": given.images - about["n"],
+        "faulty": given.images - about["n"] - test["n"],
         "columns": about["d"],
         "undisturbed_s": round(seconds, 1),
         "kills": kills,

@@ -241,6 +241,14 @@ def test_a_data_set_has_its_test_set_in_a_folder_inside(tmp_path: Path) -> None:
     assert embed_dataset(Dataset("set", pool), Counting(), out=tmp_path / "other")[1] is None
 
 
+def test_a_run_that_was_killed_before_it_wrote_anything_can_be_run_again(tmp_path: Path) -> None:
+    pool, test = pool_of(images(tmp_path / "a", 3)), pool_of(images(tmp_path / "b", 2, first=10))
+    (tmp_path / "out" / "test").mkdir(parents=True)  # made at the start, and all that a kill leaves
+    first, second = embed_dataset(Dataset("set", pool, test), Counting(), out=tmp_path / "out")
+    assert second is not None
+    assert (first.n, second.n) == (3, 2)
+
+
 def test_the_test_set_of_an_older_run_is_not_left(tmp_path: Path) -> None:
     pool, test = pool_of(images(tmp_path / "a", 3)), pool_of(images(tmp_path / "b", 2, first=10))
     embed_dataset(Dataset("set", pool, test), Counting(), out=tmp_path / "out")
@@ -412,11 +420,12 @@ def test_a_run_that_is_killed_three_times_ends_as_if_it_had_not_been(tmp_path: P
     paths, kept = images(tmp_path / "images", 200), tmp_path / "kept"
     paths[3].write_bytes(b"")
     image(7).convert("CMYK").save(paths[7], format="jpeg")
+    dataset = Dataset("set", pool_of(paths[:180]), pool_of(paths[180:]))
     rng = np.random.default_rng(0)
     sizes = [0]
 
     def slowly() -> None:
-        embed(pool_of(paths), Slow(), out=tmp_path / "out", batch_size=8, cache=kept)
+        embed_dataset(dataset, Slow(), out=tmp_path / "out", batch_size=8, cache=kept)
 
     for _ in range(3):
         process = in_a_process(slowly)
@@ -430,13 +439,16 @@ def test_a_run_that_is_killed_three_times_ends_as_if_it_had_not_been(tmp_path: P
         sizes.append(keys.stat().st_size)
     assert not (tmp_path / "out" / "embedding.json").exists()
     last = Counting()
-    made = embed(pool_of(paths), last, out=tmp_path / "out", batch_size=8, cache=kept)
-    assert 0 < made.computed < 199 - 3 * 8
-    whole = Counting()
-    embed(pool_of(paths), whole, out=tmp_path / "whole", batch_size=8, cache=tmp_path / "fresh")
-    for name in ("features.npy", "items.parquet", "faults.jsonl", "embedding.json"):
-        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    np.testing.assert_array_equal(features(tmp_path / "out"), by_hand([p for p in paths if p.name != "0003.png"]))
+    pool, test = embed_dataset(dataset, last, out=tmp_path / "out", batch_size=8, cache=kept)
+    assert test is not None
+    assert 0 < pool.computed + test.computed < 199 - 3 * 8
+    embed_dataset(dataset, Counting(), out=tmp_path / "whole", batch_size=8, cache=tmp_path / "fresh")
+    for part in (".", "test"):
+        for name in ("features.npy", "items.parquet", "faults.jsonl", "embedding.json"):
+            found, expected = (tmp_path / folder / part / name for folder in ("out", "whole"))
+            assert found.read_bytes() == expected.read_bytes()
+    usable = [path for path in paths[:180] if path.name != "0003.png"]
+    np.testing.assert_array_equal(features(tmp_path / "out"), by_hand(usable))
 
 
 @pytest.mark.parametrize(("limit", "finished"), [(1_000, 4), (5_000, 24), (9_650, 50)])

@@ -107,15 +107,24 @@ def output_folder(source: str, out: Path | None) -> Path:
 
 def require_free(folder: Path) -> None:
     """An error unless there is nothing at this path, an empty folder, or one that `embed` wrote to."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
+    if folder.exists() and not folder.is_dir():
         raise UnderstudyError(f"{folder} is a file; features need a folder, so give --out another name")
-    names = {path.name for path in folder.iterdir()} - ({TEST} if is_features(folder / TEST) else set())
-    if names and not names & {ABOUT, LOCK, *map(draft, FILES)}:
+    if name := not_ours(folder):
         raise UnderstudyError(
-            f"{folder} holds {min(names)!r} and no features; give --out a new folder, an empty one or one of features"
+            f"{folder} holds {name!r} and no features; give --out a new folder, an empty one or one of features"
         )
+
+
+def not_ours(folder: Path) -> str | None:
+    """Something in a folder that shows that others use it; a kill may have left it with an empty `test`, no more."""
+    if not folder.is_dir():
+        return None
+    names = {path.name for path in folder.iterdir()}
+    if names & {ABOUT, LOCK, *map(draft, FILES)}:
+        return None
+    if TEST in names and (folder / TEST).is_dir() and not_ours(folder / TEST) is None:
+        names.remove(TEST)
+    return min(names, default=None)
 
 
 @contextmanager
