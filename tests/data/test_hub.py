@@ -37,8 +37,7 @@ def labels(pool: Pool) -> list[str | None]:
 
 
 def item(pool: Pool, row: int) -> Any:
-    assert pool.items is not None
-    return pool.items.decode(row, pool.items.read(row))[0]
+    return pool.item(row)
 
 
 def check_pictures(dataset: Dataset) -> None:

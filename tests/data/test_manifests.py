@@ -61,8 +61,7 @@ def labels(pool: Pool) -> list[str | None]:
 
 
 def item(pool: Pool, row: int) -> Any:
-    assert pool.items is not None
-    return pool.items.decode(row, pool.items.read(row))[0]
+    return pool.item(row)
 
 
 def csv_of(folder: Path, text: str, **options: Any) -> Dataset:

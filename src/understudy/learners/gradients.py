@@ -1,6 +1,7 @@
 """How long an item's gradient is, without making one for each item."""
 
 import math
+from collections.abc import Iterator
 from typing import Literal, get_args
 
 import torch
@@ -17,6 +18,18 @@ Layers = Literal["all", "last"]
 def check_gradients(of: str, layers: str) -> None:
     if of not in get_args(GradientOf) or layers not in get_args(Layers):
         raise UnderstudyError(f"of is 'entropy' or 'each_class', layers 'all' or 'last'; got {of!r}, {layers!r}")
+
+
+def slopes(of: GradientOf, logits: Float[Tensor, "b c"]) -> Iterator[tuple[Float[Tensor, "b"], Float[Tensor, "b c"]]]:
+    """The gradients in the logits whose lengths count, one after the other, and what each counts for."""
+    if of == "entropy":
+        yield torch.ones_like(logits[:, 0]), entropy_slope(logits)
+        return
+    probs = logits.softmax(1)
+    for label in range(probs.shape[1]):
+        slope = probs.clone()
+        slope[:, label] -= 1
+        yield probs[:, label], slope
 
 
 def entropy_slope(logits: Float[Tensor, "*b c"]) -> Float[Tensor, "*b c"]:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.errors import UnderstudyError
-from understudy.learners.gradients import GradientOf, Layers, check_gradients, entropy_slope, gradient_norms
+from understudy.learners.gradients import GradientOf, Layers, check_gradients, gradient_norms, slopes
 from understudy.learners.noise import NOISE_STREAM, as_mask, checked_dropout, draw_bytes, noise_source
 from understudy.learners.protocol import (
     Job,
@@ -284,15 +284,9 @@ class HeadModel:
             if layers == "last":
                 block, outputs = outputs.hidden[-1][0], Outputs((), outputs.logits)
                 stack = Stack(stack.weights[-1:], stack.biases[-1:], stack.activation)
-            logits = outputs.logits[0]
-            if of == "entropy":
-                return gradient_norms(stack, block, outputs, entropy_slope(logits))
-            probs = logits.softmax(1)
-            total = torch.zeros_like(probs[:, 0])
-            for label in range(self.n_classes):
-                slope = probs.clone()
-                slope[:, label] -= 1
-                total += probs[:, label] * gradient_norms(stack, block, outputs, slope)
+            total = torch.zeros_like(block[:, 0])
+            for weight, slope in slopes(of, outputs.logits[0]):
+                total += weight * gradient_norms(stack, block, outputs, slope)
             return total
 
         return self.collect(inputs, lengths)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from understudy.errors import UnderstudyError
-from understudy.learners.gradients import GradientOf, Layers, check_gradients, entropy_slope
+from understudy.learners.gradients import GradientOf, Layers, check_gradients, slopes
 from understudy.learners.noise import NOISE_STREAM, as_mask, checked_dropout, draw_bytes
 from understudy.learners.protocol import (
     Offer,
@@ -198,17 +198,17 @@ class NetworkModel:
         Each image costs a backward pass of its own, unless only the last layer is asked for.
         """
         check_gradients(of, layers)
-        slopes = entropy_slopes if of == "entropy" else class_slopes
-        function = self.last_lengths if layers == "last" else self.all_lengths
-        return self.collect(inputs, lambda images: function(images, slopes))
+        lengths = self.last_lengths if layers == "last" else self.all_lengths
+        return self.collect(inputs, lambda images: lengths(images, of))
 
-    def last_lengths(self, images: Tensor, slopes: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Float[Tensor, "b"]:
+    def last_lengths(self, images: Tensor, of: GradientOf) -> Float[Tensor, "b"]:
         hidden, logits = self.net(images)
-        slope, weight = slopes(logits.float())  # (b, k, c) and (b, k)
-        lengths = slope.norm(dim=2) * (hidden[-1].float().norm(dim=1, keepdim=True) + 1)
-        return (weight * lengths).sum(1)
+        total = torch.zeros_like(logits[:, 0], dtype=torch.float32)
+        for weight, slope in slopes(of, logits.float()):
+            total += weight * slope.norm(dim=1) * (hidden[-1].float().norm(dim=1) + 1)
+        return total
 
-    def all_lengths(self, images: Tensor, slopes: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Float[Tensor, "b"]:
+    def all_lengths(self, images: Tensor, of: GradientOf) -> Float[Tensor, "b"]:
         parameters = {name: value.detach() for name, value in self.net.named_parameters()}
 
         def along(parameters: dict[str, Tensor], image: Tensor, slope: Tensor) -> Tensor:
@@ -218,12 +218,11 @@ class NetworkModel:
         each_gradient = vmap(grad(along), in_dims=(None, 0, 0))
         found = []
         for few in torch.split(images, 16):  # a copy of all gradients an image: 45 MB
-            slope, weight = slopes(self.net(few)[1].float())
-            total = torch.zeros_like(weight)
-            for k in range(weight.shape[1]):
-                gradients = each_gradient(parameters, few, slope[:, k])
-                total[:, k] = sum(gradient.flatten(1).norm(dim=1) for gradient in gradients.values())
-            found.append((weight * total).sum(1))
+            total = torch.zeros(len(few), device=few.device)
+            for weight, slope in slopes(of, self.net(few)[1].float()):
+                gradients = each_gradient(parameters, few, slope)
+                total += weight * sum(gradient.flatten(1).norm(dim=1) for gradient in gradients.values())
+            found.append(total)
         return torch.cat(found) if found else images.new_zeros(0)
 
     def collect(self, inputs: np.ndarray, function: Callable[[Tensor], Any]) -> np.ndarray:
@@ -280,16 +279,6 @@ class Residual(nn.Module):
 
 def convolution(inner: int, outer: int, side: int, stride: int) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(inner, outer, side, stride, padding=side // 2, bias=False), nn.BatchNorm2d(outer))
-
-
-def entropy_slopes(logits: Float[Tensor, "b c"]) -> tuple[Float[Tensor, "b 1 c"], Float[Tensor, "b 1"]]:
-    return entropy_slope(logits)[:, None], torch.ones_like(logits[:, :1])
-
-
-def class_slopes(logits: Float[Tensor, "b c"]) -> tuple[Float[Tensor, "b c c"], Float[Tensor, "b c"]]:
-    """For each class the gradient of its cross-entropy in the logits, and its probability."""
-    probs = logits.softmax(1)
-    return probs[:, None] - torch.eye(probs.shape[1], device=probs.device), probs
 
 
 def moved(

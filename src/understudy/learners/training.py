@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
@@ -264,8 +264,7 @@ class Recorded:
 def progress_bar(shown: bool, title: str, epochs: int) -> Iterator[Tick | None]:
     """A bar on standard error that goes away when training ends, or nothing."""
     if not shown:
-        with nullcontext():
-            yield None
+        yield None
         return
     # Only here: training itself should need no more than torch.
     from rich.console import Console
