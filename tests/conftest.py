@@ -18,6 +18,9 @@ DOORS = {
     "understudy.learners.network",
     "understudy.learners.protocol",
     "understudy.learners.training",
+    "understudy.strategies.protocol",
+    "understudy.strategies.uncertainty",
+    "understudy.strategies.view",
 }
 MODULES = [module.name for module in pkgutil.walk_packages([str(SOURCE)], "understudy.") if not module.ispkg]
 INSIDE = [name for name in MODULES if name not in DOORS]

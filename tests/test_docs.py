@@ -11,10 +11,13 @@ import torch
 import understudy
 import understudy.core
 from understudy import Explanation, Surrogate
+from understudy.strategies.registry import STRATEGIES
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
-DOCS = {page.name: page.read_text() for page in PAGES}
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/strategies/*.md"))]
+DOCS = {page.relative_to(page.parents[1]).as_posix() if page.parent.name == "strategies" else page.name: page.read_text()
+        for page in PAGES}  # fmt: skip
+SECTIONS = ["What it does", "When it helps", "Cost", "Where it comes from", "What the original code does differently"]
 PACKAGE = ROOT / "src" / "understudy"
 CORE = [path for path in sorted((PACKAGE / "core").glob("*.py")) if path.name != "__init__.py"]
 
@@ -90,6 +93,28 @@ def test_the_notation_of_the_core_is_that_of_the_mathematics_page() -> None:
     assert not set(names) - in_code("mathematics.md")
 
 
+@pytest.mark.parametrize("name", sorted(STRATEGIES))
+def test_every_strategy_has_a_page_with_every_section(name: str) -> None:
+    page = f"strategies/{home(name)}.md"
+    assert name in in_code(page)
+    headings = re.findall(r"^## (.*)$", FENCE.sub("", DOCS[page]), re.MULTILINE)
+    assert [heading for heading in headings if heading in SECTIONS] == SECTIONS
+    assert f"[`{name}`]({page})" in DOCS["strategies.md"], "the table of all strategies lacks it"
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGIES))
+def test_every_setting_of_a_strategy_is_on_its_page(name: str) -> None:
+    given = STRATEGIES[name]
+    settings = inspect.signature(getattr(given, "func", given)).parameters
+    assert set(settings) <= in_code(f"strategies/{home(name)}.md")
+
+
+def home(name: str) -> str:
+    """The module of a strategy, which is also the name of its page."""
+    made = STRATEGIES[name]
+    return str(getattr(made, "func", made).__module__).rpartition(".")[2]
+
+
 def constants() -> list[tuple[str, str]]:
     """Name and value of each constant in the mathematics page's table of them."""
     return re.findall(r"^\| `(\w+\.\w+(?:\[\w+\])?)` \| (\S+) \|", DOCS["mathematics.md"], re.MULTILINE)
@@ -111,7 +136,7 @@ def test_the_changelog_speaks_of_this_version() -> None:
 
 
 def test_every_verb_of_the_makefile_is_in_the_contributing_page() -> None:
-    verbs = re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    verbs = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert len(verbs) > 3
     for verb in verbs:
         assert f"`make {verb}`" in DOCS["CONTRIBUTING.md"]

@@ -15,10 +15,11 @@ from torch import Tensor
 from tests.learners.literal import as_sequential, gradient_lengths
 from tests.learners.tasks import blobs
 from understudy import UnderstudyError
+from understudy.hooks import Step, TrainingHook
 from understudy.learners import heads
 from understudy.learners.heads import Head
 from understudy.learners.named import modern, paper
-from understudy.learners.protocol import Job, Learner, Model, Step, TrainingHook
+from understudy.learners.protocol import Job, Learner, Model
 from understudy.learners.training import Recipe
 
 SHORT = Recipe(epochs=15, batch_size=8, learning_rate=0.05)

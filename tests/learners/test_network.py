@@ -7,9 +7,10 @@ import torch
 from tests.learners.literal import gradient_lengths
 from tests.learners.tasks import stripes
 from understudy import UnderstudyError
+from understudy.hooks import Setup, Step, TrainingHook
 from understudy.learners import network
 from understudy.learners.network import Network, NetworkModel, moved
-from understudy.learners.protocol import Learner, Model, Setup, Step, TrainingHook
+from understudy.learners.protocol import Learner, Model
 from understudy.learners.training import Recipe
 
 QUICK = Network(recipe=Recipe(learning_rate=0.05, batch_size=16, epochs=4, schedule="one_cycle"))

@@ -6,9 +6,10 @@ from sklearn.naive_bayes import GaussianNB
 
 from tests.learners.tasks import blobs
 from understudy import UnderstudyError
+from understudy.hooks import TrainingHook
 from understudy.learners.classifiers import Classifier
 from understudy.learners.heads import Head
-from understudy.learners.protocol import Job, Learner, TrainingHook, fit_many
+from understudy.learners.protocol import Job, Learner, fit_many
 from understudy.learners.training import Recipe
 
 

@@ -8,8 +8,9 @@ from torch import Tensor
 from tests.learners.literal import train_literally
 from tests.learners.tasks import blobs
 from understudy import UnderstudyError
+from understudy.hooks import Setup, Step, TrainingHook
 from understudy.learners.heads import Head, HeadModel
-from understudy.learners.protocol import Job, Setup, Step, TrainingDiverged, TrainingHook
+from understudy.learners.protocol import Job, TrainingDiverged
 from understudy.learners.training import Recipe, cut
 
 SHORT = Recipe(epochs=12, step_every=5, batch_size=8, learning_rate=0.05)

@@ -13,14 +13,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.errors import UnderstudyError
+from understudy.hooks import Setup, TrainingHook
 from understudy.learners.gradients import GradientOf, Layers, check_gradients, gradient_norms, slopes
 from understudy.learners.noise import NOISE_STREAM, as_mask, checked_dropout, draw_bytes, noise_source
 from understudy.learners.protocol import (
     Job,
     Offer,
-    Setup,
     Takes,
-    TrainingHook,
     checked_device,
     checked_seed,
     checked_training_set,

@@ -11,17 +11,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from understudy.errors import UnderstudyError
+from understudy.hooks import Setup, TrainingHook
 from understudy.learners.gradients import GradientOf, Layers, check_gradients, slopes
 from understudy.learners.noise import NOISE_STREAM, as_mask, checked_dropout, draw_bytes
-from understudy.learners.protocol import (
-    Offer,
-    Setup,
-    Takes,
-    TrainingHook,
-    checked_device,
-    checked_seed,
-    checked_training_set,
-)
+from understudy.learners.protocol import Offer, Takes, checked_device, checked_seed, checked_training_set
 from understudy.learners.stack import Outputs
 from understudy.learners.training import Recipe, cut, progress_bar, train, with_gradients
 

@@ -1,4 +1,4 @@
-"""What every learner offers, and the hook by which a system may change training.
+"""What every learner offers.
 
 A *learner* is settings; it does not change. `fit` returns a *model*, which does not change either. So a round
 starts from scratch, the model of the round before can teach the next one, and nothing is half trained.
@@ -11,10 +11,10 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
+from jaxtyping import Int
 
 from understudy.errors import UnderstudyError
+from understudy.hooks import TrainingHook
 
 # What some models can do beyond `predict_proba`, and some learners beyond `fit`. A strategy says which it needs.
 Offer = Literal["logits", "features", "activations", "stochastic", "gradients", "hook", "many"]
@@ -64,58 +64,6 @@ class Job:
     inputs: Any
     labels: np.ndarray
     seed: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Setup:
-    """What a hook is told before training: m models of one shape, each with its own n labelled items."""
-
-    inputs: Sequence[Any]  # m times what the learner takes
-    labels: Int[Tensor, "m n"]  # on the learner's device
-    seeds: tuple[int, ...]
-    n_classes: int
-    widths: tuple[int, ...]  # of the hidden layers
-    epochs: int
-
-    @property
-    def n_labels(self) -> int:
-        return self.labels.shape[1]
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """What a hook sees of one batch: b items of each of m models, with gradients."""
-
-    epoch: int
-    rows: Int[Tensor, "m b"]  # which of the n labelled items
-    labels: Int[Tensor, "m b"]
-    hidden: tuple[Float[Tensor, "m b _"], ...]  # outputs of the hidden layers, first to last, after dropout
-    logits: Float[Tensor, "m b c"]
-    losses: Float[Tensor, "m b"]  # the learner's own, item by item
-
-
-class TrainingHook:
-    """A system that changes training overrides what it changes; as it stands, this one changes nothing."""
-
-    def begin(self, setup: Setup) -> None:
-        """Called once before training: the place to make modules, or to ask a teacher about `setup.inputs`."""
-
-    def parameters(self) -> Sequence[Tensor]:
-        """What is to be trained along, by the learner's optimiser."""
-        return ()
-
-    def weight_decay(self, usual: float, n_labels: int) -> float:
-        """The weight decay of this training."""
-        return usual
-
-    def loss(self, step: Step) -> Float[Tensor, "m"]:
-        """(m,): what is minimised, model by model. Terms of one model must not depend on another."""
-        return step.losses.mean(1)
-
-    @property
-    def keeps_loss(self) -> bool:
-        """Nothing is asked of a step: a training with another weight decay needs no more care than any other."""
-        return type(self).loss is TrainingHook.loss and not self.parameters()
 
 
 def fit_many(

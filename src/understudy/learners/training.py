@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from understudy.errors import UnderstudyError
-from understudy.learners.protocol import Step, TrainingDiverged, TrainingHook
+from understudy.hooks import Step, TrainingHook
+from understudy.learners.protocol import TrainingDiverged
 from understudy.learners.stack import Outputs
 
 Tick = Callable[[int], None]  # told the number of epochs done

@@ -1,0 +1,60 @@
+"""What a strategy is: it declares what it needs, is shown a view, and answers with rows."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from understudy.errors import UnderstudyError
+from understudy.hooks import TrainingHook
+from understudy.strategies.view import SUPPLIES, Picks, PoolView, Supply
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What must be in the view, and what the pool must be like. Nothing else is computed for the strategy."""
+
+    supplies: frozenset[Supply] = frozenset()
+    images_or_features: bool = False  # images where the pool has them, else features
+    labelled: int = 0  # the fewest labelled rows it can start from
+    classes: int = 0  # and the fewest classes among them
+    passes: int = 0  # of `stochastic`
+    dropout: float = 0.5  # of `stochastic`, where the learner was trained without
+    gradient_of: Literal["entropy", "each_class"] = "entropy"  # of `gradient_norms`
+    hook: bool = False  # it changes training: `training_hook` is there
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.supplies) - SUPPLIES:
+            raise UnderstudyError(f"a view holds {', '.join(sorted(SUPPLIES))}; nobody can supply {unknown}")
+        if ("stochastic" in self.supplies) != (self.passes > 0):
+            raise UnderstudyError(f"who needs stochastic passes says how many; got passes={self.passes}")
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """A way of choosing rows.
+
+    A strategy that learns within a round also has `tell(rows, labels)`. One that changes training has
+    `training_hook(teacher, rng)`. One that is to be shown another learner's view has `proxy`, that learner.
+    """
+
+    @property
+    def needs(self) -> Needs: ...
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        """n rows that are open in the view, in the order of choice. The same view and seed give the same rows."""
+
+
+@runtime_checkable
+class ChangesTraining(Protocol):
+    """A strategy with a hook for the learner's next training."""
+
+    def training_hook(self, teacher: Any, rng: np.random.Generator) -> TrainingHook:
+        """`teacher` is the model of the round before, None in the first."""
+
+
+@runtime_checkable
+class LearnsWithinRound(Protocol):
+    """A strategy that takes notice of single labels."""
+
+    def tell(self, rows: np.ndarray, labels: np.ndarray) -> None: ...

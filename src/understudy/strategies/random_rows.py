@@ -1,0 +1,24 @@
+"""Random: what every other strategy must beat."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import picks
+from understudy.strategies.view import Picks, PoolView
+
+
+@dataclass(frozen=True)
+class Random:
+    """Every open row is as likely as the next; none is drawn twice."""
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n)
+        drawn = torch.from_numpy(rng.permutation(len(rows))[:n]).to(rows.device)
+        return picks(rows[drawn], torch.zeros(n))
