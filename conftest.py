@@ -7,4 +7,6 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 # Tests are small. Threads gain nothing there, and waiting for a busy core costs more than the work.
 torch.set_num_threads(1)
 
-pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/*.md"]).pytest()
+pytest_collect_file = Sybil(
+    parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/*.md", "docs/strategies/*.md"]
+).pytest()

@@ -15,8 +15,8 @@ from understudy.strategies.registry import STRATEGIES
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/strategies/*.md"))]
-DOCS = {page.relative_to(page.parents[1]).as_posix() if page.parent.name == "strategies" else page.name: page.read_text()
-        for page in PAGES}  # fmt: skip
+NAMES = [f"strategies/{page.name}" if page.parent.name == "strategies" else page.name for page in PAGES]
+DOCS = {name: page.read_text() for name, page in zip(NAMES, PAGES, strict=True)}
 SECTIONS = ["What it does", "When it helps", "Cost", "Where it comes from", "What the original code does differently"]
 PACKAGE = ROOT / "src" / "understudy"
 CORE = [path for path in sorted((PACKAGE / "core").glob("*.py")) if path.name != "__init__.py"]
