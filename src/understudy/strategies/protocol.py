@@ -35,7 +35,8 @@ class Strategy(Protocol):
     """A way of choosing rows.
 
     A strategy that learns within a round also has `tell(rows, labels)`. One that changes training has
-    `training_hook(teacher, rng)`. One that is to be shown another learner's view has `proxy`, that learner.
+    `training_hook(teacher, rng)`, one that makes up items for it `augment`. One that is to be shown the view of another
+    learner has `proxy`, that learner.
     """
 
     @property
@@ -58,3 +59,13 @@ class LearnsWithinRound(Protocol):
     """A strategy that takes notice of single labels."""
 
     def tell(self, rows: np.ndarray, labels: np.ndarray) -> None: ...
+
+
+@runtime_checkable
+class Augments(Protocol):
+    """A strategy that makes items up for the learner's next training."""
+
+    def augment(
+        self, images: np.ndarray, labels: np.ndarray, n_classes: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """More images and their labels, to be learnt from beside these labelled ones."""
