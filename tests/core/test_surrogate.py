@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.literal import Literal, literal_of
 from tests.pools import Pool, make_pool, relative_error
-from understudy import PoolExhausted, Surrogate
+from understudy import PoolExhausted, Surrogate, UnderstudyError
 
 QUANTITIES = ("mean", "variance", "influence", "uncertainty", "utility")
 
@@ -122,6 +122,46 @@ def test_centring_the_utilities_changes_no_choice() -> None:
     centred = (1 - share) * (u1 - u1.mean()) / u1.std() + share * (u2 - u2.mean()) / u2.std()
     askable = literal_of(s, pool.features, pool.probs).askable
     assert s.ask() == [askable[int(np.argmax(centred[askable]))]]
+
+
+# -- covariances --------------------------------------------------------------------------------------------------
+
+
+def test_covariances_equal_the_literal_form_given_answered_and_pending_rows() -> None:
+    pool = make_pool(60, 4, seed=8)
+    s = started(pool)
+    s.tell([10, 11], pool.labels[10:12])
+    s.ask(2)
+    literal = literal_of(s, pool.features, pool.probs)
+    assert len(literal.explained()) == 7
+    exact = literal.phi @ literal.Qinv(literal.explained()) @ literal.phi.T
+    rows = [40, 3, 10]
+    c = s.covariance(rows)
+    assert c.shape == (60, 3)
+    assert c.dtype == np.float64
+    assert relative_error(c, exact[:, rows]) < 1e-10
+    np.testing.assert_allclose(c[40, 0] + literal.lam[40] + s.noise, s.variance[40], rtol=1e-10)
+    assert s.covariance([]).shape == (60, 0)
+
+
+def test_covariances_are_what_an_answer_moves_means_and_variances_by() -> None:
+    pool = make_pool(60, 4, seed=9)
+    s = started(pool)
+    s.tell([10, 11], pool.labels[10:12])
+    mean, variance, c = s.mean, s.variance, s.covariance([25])[:, 0]
+    innovation = np.eye(4)[2] - mean[25]
+    s.tell([25], [2])
+    np.testing.assert_allclose(s.mean - mean, np.outer(c, innovation) / variance[25], atol=1e-9)
+    np.testing.assert_allclose(variance - s.variance, c**2 / variance[25], atol=1e-9)
+
+
+def test_covariances_in_single_precision_are_close_and_bad_rows_are_named() -> None:
+    pool = make_pool(700, 3, seed=10)
+    s = started(pool, dtype="float32")
+    double = started(pool)
+    np.testing.assert_allclose(s.covariance([600, 1]), double.covariance([600, 1]), atol=1e-5)
+    with pytest.raises(ValueError, match="700"):
+        s.covariance([700])
 
 
 # -- incremental equals brute force -------------------------------------------------------------------------------
@@ -371,6 +411,33 @@ def test_asking_for_several_is_asking_one_by_one() -> None:
     pool = make_pool(60, 3, seed=8)
     together, apart = started(pool), started(pool)
     assert together.ask(6).tolist() == [int(apart.ask()[0]) for _ in range(6)]
+
+
+@pytest.mark.parametrize("mode", ["combined", "influence", "uncertainty", "uniform", "lookahead", "variance"])
+def test_a_proposal_names_the_utility_of_each_row_when_it_was_chosen(mode: str) -> None:
+    pool = make_pool(40, 3, seed=5)
+    s = started(pool, mode=mode).tell([5, 6, 7], pool.labels[5:8])
+    told = started(pool, mode=mode).tell([5, 6, 7], pool.labels[5:8])
+    rows, utilities = s.propose(4)
+    for row, utility in zip(rows, utilities, strict=True):
+        assert told.utility[row] == pytest.approx(utility, rel=1e-9)
+        assert told.ask() == [row]
+
+
+def test_a_reserved_row_is_pending_as_if_it_had_been_asked_for() -> None:
+    pool = make_pool(40, 3, seed=6)
+    asked, reserved = started(pool), started(pool)
+    rows = asked.ask(3)
+    reserved.reserve(rows)
+    assert_literal(reserved, pool)
+    assert reserved.ask(5).tolist() == asked.ask(5).tolist()
+    reserved.tell(rows[:1], pool.labels[rows[:1]]).reserve(rows[1:]).undo()
+    assert "8 pending" in repr(reserved)
+    with pytest.raises(UnderstudyError, match="row 0 is labelled already"):
+        reserved.reserve([9, 0])
+    assert 9 not in reserved._ledger.pending
+    with pytest.raises(UnderstudyError, match="row 20 is dropped"):
+        reserved.drop([20]).reserve([20])
 
 
 def test_same_seed_same_picks_and_another_seed_another_basis() -> None:

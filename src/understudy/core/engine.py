@@ -69,6 +69,7 @@ class Engine:
         self.least = torch.zeros(2, dtype=torch.float64, device=rows.W.device)  # deviations below are rounding
         self.total = 0.0
         self.chosen: tuple[Tensor, Closeup, Posterior, int] | None = None
+        self.best = numbers[1, 1:]  # the utility by which the last row was chosen
 
     # -- from scratch -------------------------------------------------------------------------------------
 
@@ -287,7 +288,9 @@ class Engine:
             u.masked_fill_(self.rows.is_closed, -torch.inf)
             rows, values = utilities.leaders(u, CANDIDATES, self.resolution)
             # u³ is not computed again, so it is as fine as the rows are.
-            return rows[utilities.choose(rows, values, tie=self.resolution)], None
+            which = utilities.choose(rows, values, tie=self.resolution)
+            self.best = values[which]
+            return rows[which], None
         weights = self.weights(self.rows.survey(self.settings.mode, self.settings.exclude_self))
         rows, values = self.rows.best(weights, CANDIDATES, self.resolution)
         seen = self.look(rows)
@@ -295,6 +298,7 @@ class Engine:
             self._watch(rows, seen)
         u = (weights @ self._measure(seen, rows)).masked_fill_(values == -torch.inf, -torch.inf)
         which = utilities.choose(rows, u)
+        self.best = u[which]
         self.chosen = rows[which], seen.one(which), self.posterior, self.posterior.version
         return self.chosen[:2]
 

@@ -177,6 +177,14 @@ class Rows:
         """Some rows in full, in float64: whitened, predicted, and (ν, λ, scale)."""
         return self.W[rows].double(), self.means.probs[rows].double(), self.stats[rows]
 
+    def posterior_covariances(self, R: Float[Tensor, "k k"], rows: Int[Tensor, "q"]) -> Float[Tensor, "n q"]:
+        """wᵀ R w of every row with some, in float64."""
+        out = torch.empty((len(self), len(rows)), dtype=torch.float64, device=self.W.device)
+        Rw = R @ self.W[rows].double().T  # (k, q)
+        for some in self._blocks(len(self)):
+            torch.mm(self.W[some].double(), Rw, out=out[some])
+        return out
+
     def survey(self, mode: Mode, exclude_self: bool) -> Moments:
         """Measure the utilities that a mode weighs, and give their moments over the pool.
 

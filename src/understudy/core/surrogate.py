@@ -141,9 +141,13 @@ class Surrogate:
         Each pick takes those before it into account: their influence is spent, though not their labels,
         which nobody knows yet.
         """
+        return self.propose(n)[0]
+
+    def propose(self, n: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """As `ask`, and beside each row the utility by which it was chosen."""
         n = self._ledger.require_left(checks.whole("n", n, 1))
         engine = self._ready()
-        picks = []
+        picks, values = [], []
         for _ in range(n):
             self._expect_pending(engine)
             engine.settle()
@@ -151,7 +155,20 @@ class Surrogate:
             self._ledger.pending[row] = None
             self._rows.is_closed[row] = True
             picks.append(row)
-        return np.array(picks, dtype=np.int64)
+            values.append(float(engine.best))
+        return np.array(picks, dtype=np.int64), np.array(values)
+
+    def reserve(self, rows: Any) -> "Surrogate":
+        """Somebody is at these rows though they were never asked for: they are pending from now on."""
+        rows = checks.rows_of_pool("rows", rows, len(self)).tolist()
+        for row in rows:
+            if self._ledger.is_labelled(row) or self._ledger.is_dropped[row]:
+                state_of_row = "dropped from the pool" if self._ledger.is_dropped[row] else "labelled already"
+                raise UnderstudyError(f"row {row} is {state_of_row}, so nobody can be at it; leave it out")
+        for row in rows:
+            self._ledger.pending[row] = None
+            self._rows.is_closed[row] = True
+        return self
 
     def tell(self, rows: Any, labels: Any) -> "Surrogate":
         """Learn the classes of some rows, whether they were asked for or not, in any order and number."""
@@ -269,6 +286,11 @@ class Surrogate:
             self._engine.extended(first)
         return self
 
+    @property
+    def pending(self) -> np.ndarray:
+        """Rows that wait for an answer, in the order they were asked for."""
+        return np.array(list(self._ledger.pending), dtype=np.int64)
+
     # -- what it thinks -----------------------------------------------------------------------------------
 
     @property
@@ -306,6 +328,18 @@ class Surrogate:
         """P(f^t): the share of answers that the learner predicted beforehand; 0 before the first."""
         right, judged = self._ledger.accuracy()
         return right / judged if judged else 0.0
+
+    def covariance(self, rows: Any) -> np.ndarray:
+        """(n, q): posterior covariance wᵀ R w of every row of the pool with each of these, in float64.
+
+        It goes through the weights and is given the answered and the pending rows, so an answer y for row l moves
+        the mean of row i by c_il (y - f^_l) / (ν_l + c_ll). The covariance of a row with itself is g, what labels of
+        others can still remove; its predictive `variance` adds λ and σ². O(nkq), in blocks of rows.
+        """
+        index = torch.from_numpy(checks.rows_of_pool("rows", rows, len(self))).to(self.device)
+        engine = self._ready()
+        self._expect_pending(engine)
+        return self._rows.posterior_covariances(engine.posterior.R, index).cpu().numpy()
 
     def explain(self, row: int, n_rows: int = 5) -> Explanation:
         """Why this row: shares of its utility, the rows it would teach most, the nearest labelled rows."""

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from understudy.data.faults import Fault
-from understudy.data.items import Items
+from understudy.data.items import ArrayImages, Items
 from understudy.errors import UnderstudyError
 
 UNLABELLED: Final = -1
@@ -81,6 +81,26 @@ class Pool:
         if self.labels is None:
             raise UnderstudyError("this pool has no labels; give them in a column, or as one folder a class")
         return self.features, self.labels
+
+    def pixels(self) -> np.ndarray:
+        """(n, height, width) or (n, height, width, channels): all images as bytes, for what learns from pixels."""
+        if self.items is None or self.items.kind != "image":
+            raise UnderstudyError("this pool has no images; load the folder, table or data set that holds them")
+        if isinstance(self.items, ArrayImages):
+            return self.items.pixels
+        if not len(self):
+            raise UnderstudyError("this pool is empty; there are no images to learn from")
+        first = np.asarray(self.item(0))
+        pixels = np.empty((len(self), *first.shape), np.uint8)
+        for row in range(len(self)):
+            image = np.asarray(self.item(row))
+            if image.shape != first.shape:
+                raise UnderstudyError(
+                    f"images to be learnt from must be of one size, but {self.ids[0]} has {first.shape[:2]} pixels and "
+                    f"{self.ids[row]} {image.shape[:2]}; resize them, or use features: understudy embed"
+                )
+            pixels[row] = image
+        return pixels
 
     def take(self, rows: Sequence[int] | np.ndarray) -> "Pool":
         """A pool of these rows, in this order. Rows that follow one another are a view: what is mapped stays so."""
