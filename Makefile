@@ -3,9 +3,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench soak format clean
+.PHONY: help setup demo test check bench bench-strategies soak format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +36,16 @@ bench: $(STAMP)  ## time the picks and the search for basis points
 	$(BIN)/python benchmarks/picks.py --out benchmarks/results/picks-cpu.json
 	$(BIN)/python benchmarks/kmeans.py
 
+bench-strategies: $(PEERS)/.installed  ## time every strategy beside other libraries': an hour or two
+	$(PEERS)/bin/python benchmarks/strategies.py --out benchmarks/results/strategies.json
+	$(PEERS)/bin/python benchmarks/strategies.py --write-pages
+
+$(PEERS)/.installed: pyproject.toml constraints.txt
+	@echo "Making an environment for other libraries in $(PEERS)"
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[peers]"
+	@touch $@
+
 soak: $(STAMP)  ## kill embed a hundred times: does it end with the same bytes? about ten minutes
 	$(BIN)/python benchmarks/embed_kills.py --encoder python:examples/keras_resnet50.py:thumbnails \
 		--images 6000 --kills 100 --longest 4 --out benchmarks/results/soak-embed.json
@@ -45,4 +56,4 @@ format: $(STAMP)  ## format the code and mend what the linter can
 
 clean:  ## remove what was made here, except the environment
 	rm -rf demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find . -name .venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name '.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -18,9 +18,23 @@ DOORS = {
     "understudy.learners.network",
     "understudy.learners.protocol",
     "understudy.learners.training",
+    "understudy.loop",
+    "understudy.strategies.badge",
+    "understudy.strategies.bald",
+    "understudy.strategies.gaussian_process",
+    "understudy.strategies.gcn",
+    "understudy.strategies.gradnorm",
+    "understudy.strategies.kcenter",
+    "understudy.strategies.kmeans",
     "understudy.strategies.protocol",
+    "understudy.strategies.svm_margin",
     "understudy.strategies.uncertainty",
     "understudy.strategies.view",
+    "understudy.strategies.vaal",
+    "understudy.strategies.ta_vaal",
+    "understudy.strategies.sraal",
+    "understudy.strategies.bgadl",
+    "understudy.strategies.weight_schedule",
 }
 MODULES = [module.name for module in pkgutil.walk_packages([str(SOURCE)], "understudy.") if not module.ispkg]
 INSIDE = [name for name in MODULES if name not in DOORS]

@@ -1,5 +1,6 @@
 """The command line: what it prints, and its exit codes."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from understudy import UnderstudyError, __version__
 from understudy.cli import app, main
 from understudy.experiments import demo
 from understudy.experiments.curves import Curves
+from understudy.strategies.registry import STRATEGIES
 
 runner = CliRunner()
 
@@ -86,3 +88,13 @@ def test_the_installed_command(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("understudy: cannot write to ")
     assert done.stderr.count("\n") == 1
+
+
+def test_strategies_are_listed_with_what_they_need() -> None:
+    shown = runner.invoke(app, ["strategies"], env={"COLUMNS": "120"}).output
+    listed = json.loads(runner.invoke(app, ["strategies", "--json"]).output)
+    assert {entry["name"] for entry in listed} == set(STRATEGIES)
+    assert all(entry["name"] in shown for entry in listed)
+    (badge,) = (entry for entry in listed if entry["name"] == "badge")
+    assert badge["needs"] == ["hidden", "probs"]
+    assert badge["chooses"][:20] in shown

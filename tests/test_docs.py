@@ -11,6 +11,7 @@ import torch
 import understudy
 import understudy.core
 from understudy import Explanation, Surrogate
+from understudy.strategies.listing import GROUPS, as_markdown, home
 from understudy.strategies.registry import STRATEGIES
 
 ROOT = Path(__file__).parents[1]
@@ -60,7 +61,7 @@ def test_every_field_of_an_explanation_is_documented() -> None:
 
 @pytest.mark.parametrize("name", [name for name in understudy.__all__ if not name.startswith("_")])
 def test_every_name_at_the_front_door_is_documented(name: str) -> None:
-    assert any(name in in_code(page) for page in ("surrogate.md", "pools.md", "architecture.md"))
+    assert any(name in in_code(page) for page in ("surrogate.md", "pools.md", "loop.md", "strategies.md"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -109,10 +110,9 @@ def test_every_setting_of_a_strategy_is_on_its_page(name: str) -> None:
     assert set(settings) <= in_code(f"strategies/{home(name)}.md")
 
 
-def home(name: str) -> str:
-    """The module of a strategy, which is also the name of its page."""
-    made = STRATEGIES[name]
-    return str(getattr(made, "func", made).__module__).rpartition(".")[2]
+def test_the_tables_of_strategies_are_those_of_the_code() -> None:
+    assert as_markdown() in DOCS["strategies.md"]
+    assert {name for members in GROUPS.values() for name in members} == set(STRATEGIES)
 
 
 def constants() -> list[tuple[str, str]]:

@@ -11,10 +11,27 @@ if TYPE_CHECKING:
     from understudy.core.surrogate import Surrogate
     from understudy.data.pool import Pool
     from understudy.data.sources import load
+    from understudy.loop import ActiveLoop
+    from understudy.strategies.registry import STRATEGIES
+    from understudy.strategies.view import PoolView
 
-__all__ = ["Explanation", "Pool", "PoolExhausted", "Surrogate", "UnderstudyError", "__version__", "load"]
+__all__ = [
+    "STRATEGIES",
+    "ActiveLoop",
+    "Explanation",
+    "Pool",
+    "PoolExhausted",
+    "PoolView",
+    "Surrogate",
+    "UnderstudyError",
+    "__version__",
+    "load",
+]
 
 _HOMES = {
+    "ActiveLoop": "understudy.loop",
+    "PoolView": "understudy.strategies.view",
+    "STRATEGIES": "understudy.strategies.registry",
     "Explanation": "understudy.core.explanation",
     "Pool": "understudy.data.pool",
     "Surrogate": "understudy.core.surrogate",

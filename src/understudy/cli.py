@@ -98,6 +98,20 @@ def encoders() -> None:
 
 
 @app.command()
+def strategies(as_json: Annotated[bool, typer.Option("--json", help="The list for scripts.")] = False) -> None:
+    """List the ways of choosing what to label next: what each prefers, and what it needs to know."""
+    from understudy.strategies import listing
+
+    if as_json:
+        typer.echo(json.dumps(listing.as_json(), indent=1))
+        return
+    console = Console()
+    for table in listing.tables():
+        console.print(table)
+    console.print("a page for each: docs/strategies.md", highlight=False)
+
+
+@app.command()
 def embed(
     source: Annotated[str, typer.Argument(metavar="PATH", help="A folder, a file, or the name of a data set.")],
     encoder: Annotated[str, typer.Option(help="See `understudy encoders`.")],

@@ -12,6 +12,7 @@ import torch
 from understudy import Surrogate, UnderstudyError
 from understudy.experiments import demo
 from understudy.experiments.curves import Curves
+from understudy.strategies.registry import make_strategy
 
 SCHEDULE = (20, 25, 40)
 
@@ -124,10 +125,8 @@ def test_the_same_seed_trains_the_same_learner_and_leaves_the_global_stream_alon
 
 @pytest.mark.parametrize("strategy", demo.STRATEGIES)
 def test_rows_are_new_and_as_many_as_asked(task: demo.Task, strategy: str) -> None:
-    pick = demo.picker(strategy, task, np.random.default_rng(0))
-    labelled = np.arange(0, 1200, 2)
-    probs = probabilities(len(task.pool))
-    rows = pick(probs, labelled, 30)
+    labelled, probs = np.arange(0, 1200, 2), probabilities(len(task.pool))
+    rows = demo.chosen(make_strategy(strategy), task, probs, labelled, 30, np.random.default_rng(0))
     assert len(set(rows.tolist()) - set(labelled.tolist())) == len(rows) == 30
     np.testing.assert_array_equal(probs, probabilities(len(task.pool)))
 
@@ -135,27 +134,11 @@ def test_rows_are_new_and_as_many_as_asked(task: demo.Task, strategy: str) -> No
 def test_the_surrogate_is_told_each_label_before_it_chooses_the_next(task: demo.Task) -> None:
     labelled = np.arange(20)
     probs = demo.train(task.pool[labelled], task.pool_labels[labelled], 10, seed=0)(task.pool)
-    rows = demo.picker("surrogate", task, np.random.default_rng(7))(probs, labelled, 20)
-    told, blind = (
-        Surrogate(task.pool, 10, random_state=np.random.default_rng(7)).anchor(probs, labelled) for _ in range(2)
-    )
+    rows = demo.chosen(make_strategy("surrogate"), task, probs, labelled, 20, np.random.default_rng(7))
+    seed = int(np.random.default_rng(7).integers(2**63))
+    told, blind = (Surrogate(task.pool, 10, random_state=seed).anchor(probs, labelled) for _ in range(2))
     np.testing.assert_array_equal(rows, told.rehearse(task.pool_labels, 20))
     assert rows.tolist() != blind.ask(20).tolist()
-
-
-def test_entropy_and_margin_equal_their_definitions_row_by_row() -> None:
-    probs = probabilities(50)
-    probs[0] = np.eye(10)[3]  # a certain row
-    for p, margin, entropy in zip(probs, demo.margin(probs), demo.entropy(probs), strict=True):
-        second, first = sorted(p.tolist())[-2:]
-        assert margin == pytest.approx(1 - (first - second), abs=1e-6)
-        assert entropy == pytest.approx(-sum(q * np.log(q) for q in p.tolist() if q > 0), abs=1e-5)
-
-
-def test_highest_is_best_first_and_ties_go_to_the_lowest_row() -> None:
-    scores = np.array([1.0, 3.0, 2.0, 3.0, 9.0, 2.0, 3.0])
-    rows = demo.highest(lambda _: scores.copy(), np.empty((7, 2)), np.array([4]), 5)
-    assert rows.tolist() == [1, 3, 6, 2, 5]
 
 
 @pytest.mark.parametrize("schedule", [(), (20, 20), (40, 20), (20, 1298)])

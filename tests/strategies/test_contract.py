@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.strategies.pools import Arrays, constant_arrays, make_arrays, view_for
-from tests.strategies.quick import DRAWS, QUICK, SENSITIVE
+from tests.strategies.quick import DRAWS, QUICK, SENSITIVE, TRAINED
 from understudy.errors import PoolExhausted, UnderstudyError
 from understudy.strategies.protocol import Needs, Strategy
 from understudy.strategies.registry import STRATEGIES, make_strategy
@@ -139,5 +139,14 @@ def test_both_precisions_choose_alike(name: str) -> None:
     assert one.rows.tolist() == other.rows.tolist()
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_gpu_chooses_as_a_cpu_does(name: str) -> None:
+    here, there = (choose(name, make_arrays(), LABELLED, 6, device=device) for device in ("cpu", "cuda"))
+    assert len(set(there[0].rows.tolist())) == 6
+    if name not in TRAINED:
+        assert here[0].rows.tolist() == there[0].rows.tolist()
+
+
 def test_names_in_the_settings_of_this_test_are_strategies() -> None:
-    assert set(QUICK) | DRAWS | SENSITIVE <= set(STRATEGIES)
+    assert set(QUICK) | DRAWS | SENSITIVE | TRAINED <= set(STRATEGIES)

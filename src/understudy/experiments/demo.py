@@ -11,7 +11,6 @@ import csv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +19,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from understudy.core.checks import whole
-from understudy.core.surrogate import Surrogate
 from understudy.data.datasets import load_named
 from understudy.errors import UnderstudyError
 from understudy.experiments.curves import Curves, draw
+from understudy.strategies.protocol import LearnsWithinRound, Strategy
+from understudy.strategies.registry import make_strategy
+from understudy.strategies.view import UNLABELLED, PoolView
 
 SCHEDULE = tuple(range(20, 201, 20))
 STRATEGIES = ("surrogate", "margin", "entropy", "random")
@@ -33,7 +34,6 @@ COLUMNS = ("dataset", "strategy", "repeat", "labels", "accuracy")
 STREAM_INITIAL, STREAM_LEARNER, STREAM_STRATEGY = range(3)
 
 Predict = Callable[[np.ndarray], np.ndarray]  # images -> probs
-Pick = Callable[[np.ndarray, np.ndarray, int], np.ndarray]  # probs, labelled, n -> rows
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ def run_demo(repeats: int = 10, schedule: Sequence[int] = SCHEDULE, seed: int = 
 
 def learning_curve(task: Task, strategy: str, schedule: Sequence[int], seed: int, repeat: int) -> Iterator[float]:
     """The learner's accuracy on the test images at each number of labels in the schedule."""
-    pick = picker(strategy, task, np.random.default_rng([seed, STREAM_STRATEGY, repeat, STRATEGIES.index(strategy)]))
+    chooser = make_strategy(strategy)
+    rng = np.random.default_rng([seed, STREAM_STRATEGY, repeat, STRATEGIES.index(strategy)])
     initial = np.random.default_rng([seed, STREAM_INITIAL, repeat])
     labelled = initial.choice(len(task.pool), schedule[0], replace=False)
     for i, n_labels in enumerate(schedule):
@@ -81,8 +82,25 @@ def learning_curve(task: Task, strategy: str, schedule: Sequence[int], seed: int
         predict = train(task.pool[labelled], task.pool_labels[labelled], task.n_classes, learner_seed)
         yield float((predict(task.test).argmax(1) == task.test_labels).mean())
         if n_labels < schedule[-1]:
-            rows = pick(predict(task.pool), labelled, schedule[i + 1] - n_labels)
+            rows = chosen(chooser, task, predict(task.pool), labelled, schedule[i + 1] - n_labels, rng)
             labelled = np.concatenate([labelled, rows])
+
+
+def chosen(
+    strategy: Strategy, task: Task, probs: np.ndarray, labelled: np.ndarray, n: int, rng: np.random.Generator
+) -> np.ndarray:
+    """n rows: one by one, each label told before the next choice, if the strategy learns from labels; else at once."""
+    labels = np.full(len(task.pool), UNLABELLED)
+    labels[labelled] = task.pool_labels[labelled]
+    view = PoolView(labels, task.n_classes, features=task.pool, probs=probs, round=len(labelled))
+    if not isinstance(strategy, LearnsWithinRound):
+        return strategy.select(view, n, rng).rows
+    picks = []
+    for _ in range(n):
+        row = strategy.select(view.after(labels, trained_on=labelled), 1, rng).rows
+        labels[row] = task.pool_labels[row]
+        picks.append(row)
+    return np.concatenate(picks)
 
 
 def digits() -> Task:
@@ -115,59 +133,6 @@ def train(features: np.ndarray, labels: np.ndarray, n_classes: int, seed: int) -
         return probs
 
     return predict
-
-
-# -- strategies -------------------------------------------------------------------------------------------
-
-
-def picker(strategy: str, task: Task, rng: np.random.Generator) -> Pick:
-    """The strategy of this name, made anew for one repetition."""
-    if strategy == "surrogate":
-        return partial(one_by_one, Surrogate(task.pool, task.n_classes, random_state=rng), task.pool_labels)
-    pickers: dict[str, Pick] = {
-        "margin": partial(highest, margin),
-        "entropy": partial(highest, entropy),
-        "random": partial(at_random, rng),
-    }
-    return pickers[strategy]
-
-
-def one_by_one(
-    surrogate: Surrogate, answers: np.ndarray, probs: np.ndarray, labelled: np.ndarray, n: int
-) -> np.ndarray:
-    """n rows, each chosen in the knowledge of the labels before it."""
-    surrogate.anchor(probs, trained_on=labelled)
-    picks = []
-    for _ in range(n):
-        row = surrogate.ask()
-        surrogate.tell(row, answers[row])
-        picks.append(row)
-    return np.concatenate(picks)
-
-
-def highest(score: Callable[[np.ndarray], np.ndarray], probs: np.ndarray, labelled: np.ndarray, n: int) -> np.ndarray:
-    """The n unlabelled rows of highest score, best first; ties go to the lowest row."""
-    scores = score(probs)
-    scores[labelled] = -np.inf
-    return np.argsort(-scores, kind="stable")[:n]
-
-
-def at_random(rng: np.random.Generator, probs: np.ndarray, labelled: np.ndarray, n: int) -> np.ndarray:
-    """n unlabelled rows, each as likely as the next."""
-    return rng.choice(np.setdiff1d(np.arange(len(probs)), labelled), n, replace=False)
-
-
-def margin(probs: np.ndarray) -> np.ndarray:
-    """(n,): how close the second most probable class comes to the first; 1 where they tie."""
-    ordered = np.sort(probs, axis=1)
-    closeness: np.ndarray = 1 - (ordered[:, -1] - ordered[:, -2])
-    return closeness
-
-
-def entropy(probs: np.ndarray) -> np.ndarray:
-    """(n,): entropy of the predicted classes, in nats."""
-    nats: np.ndarray = -(probs * np.log(np.maximum(probs, np.finfo(probs.dtype).tiny))).sum(1)
-    return nats
 
 
 # -- around the run ---------------------------------------------------------------------------------------

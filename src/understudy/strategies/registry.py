@@ -6,16 +6,89 @@ from functools import partial
 from typing import Any, Final
 
 from understudy.errors import UnderstudyError
+from understudy.strategies.badge import Badge
+from understudy.strategies.bait import Bait, BaitBinary
+from understudy.strategies.bald import Bald, PowerBald
+from understudy.strategies.batchbald import BatchBald
+from understudy.strategies.bgadl import Bgadl
+from understudy.strategies.cluster_margin import ClusterMargin
+from understudy.strategies.dal import DAL
+from understudy.strategies.drop_query import DropQuery
+from understudy.strategies.elhamifar import Elhamifar
+from understudy.strategies.emoc import EMOC
+from understudy.strategies.expected_error import ExpectedError
+from understudy.strategies.gaussian_process import GaussianProcess
+from understudy.strategies.gcn import SequentialGCN
+from understudy.strategies.gradnorm import GradNorm
+from understudy.strategies.herding import MaxHerding, UHerding
+from understudy.strategies.kcenter import CoreSet, FarthestFirst
+from understudy.strategies.kmeans import KMeans
+from understudy.strategies.learning_loss import LearningLoss
+from understudy.strategies.mutual_information import MutualInformation
+from understudy.strategies.preclustering import PreClustering
+from understudy.strategies.probcover import ProbCover
 from understudy.strategies.protocol import Strategy
 from understudy.strategies.random_rows import Random
+from understudy.strategies.robust_coreset import RobustCoreSet
+from understudy.strategies.selection_via_proxy import SelectionViaProxy
+from understudy.strategies.sraal import Sraal
+from understudy.strategies.subquery import Subquery
+from understudy.strategies.svm_margin import SVMMargin
+from understudy.strategies.ta_vaal import TaVaal
+from understudy.strategies.typiclust import TypiClust
 from understudy.strategies.uncertainty import Uncertainty
+from understudy.strategies.vaal import Vaal
+from understudy.strategies.weight_schedule import WeightSchedule
 
 # Call an entry for a strategy that has seen nothing yet; its settings are the arguments.
 STRATEGIES: Final[dict[str, Callable[..., Strategy]]] = {
+    "understudy": GaussianProcess,  # until there is something better, it is the paper's
+    "surrogate": GaussianProcess,
+    "surrogate_influence": partial(GaussianProcess, mode="influence"),
+    "surrogate_uncertainty": partial(GaussianProcess, mode="uncertainty"),
+    "surrogate_uniform": partial(GaussianProcess, mode="uniform"),
+    "surrogate_lookahead": partial(GaussianProcess, mode="lookahead", lookahead_candidates=200),
+    "surrogate_variance": partial(GaussianProcess, mode="variance"),
+    "surrogate_blind": partial(GaussianProcess, blind=True),
     "random": Random,
-    "entropy": partial(Uncertainty, "entropy"),
-    "margin": partial(Uncertainty, "margin"),
-    "least_confidence": partial(Uncertainty, "least_confidence"),
+    "entropy": partial(Uncertainty, score="entropy"),
+    "margin": partial(Uncertainty, score="margin"),
+    "least_confidence": partial(Uncertainty, score="least_confidence"),
+    "bald": Bald,
+    "power_bald": PowerBald,
+    "batchbald": BatchBald,
+    "badge": Badge,
+    "bait": Bait,
+    "bait_binary": BaitBinary,
+    "selection_via_proxy": SelectionViaProxy,
+    "learning_loss": LearningLoss,
+    "weight_schedule": WeightSchedule,
+    "gradnorm": partial(GradNorm, scheme="entropy"),
+    "gradnorm_egl": partial(GradNorm, scheme="egl"),
+    "coreset": CoreSet,
+    "coreset_robust": RobustCoreSet,
+    "farthest_first": FarthestFirst,
+    "uncertain_gcn": partial(SequentialGCN, rule="uncertain"),
+    "core_gcn": partial(SequentialGCN, rule="core"),
+    "dal": DAL,
+    "vaal": Vaal,
+    "ta_vaal": TaVaal,
+    "sraal": Sraal,
+    "bgadl": Bgadl,
+    "emoc": EMOC,
+    "expected_error": ExpectedError,
+    "mutual_information": MutualInformation,
+    "subquery": Subquery,
+    "svm_margin": SVMMargin,
+    "kmeans": KMeans,
+    "preclustering": PreClustering,
+    "typiclust": TypiClust,
+    "probcover": ProbCover,
+    "max_herding": MaxHerding,
+    "uherding": UHerding,
+    "elhamifar": Elhamifar,
+    "drop_query": DropQuery,
+    "cluster_margin": ClusterMargin,
 }
 
 

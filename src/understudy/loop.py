@@ -1,0 +1,299 @@
+"""The loop: ask for rows, tell their labels, and train the learner when it is time."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from understudy.data.pool import Pool
+from understudy.errors import UnderstudyError
+from understudy.learners.named import make_learner
+from understudy.learners.protocol import Learner, Model
+from understudy.strategies.protocol import Augments, ChangesTraining, LearnsWithinRound, Needs, Strategy
+from understudy.strategies.random_rows import Random
+from understudy.strategies.registry import make_strategy
+from understudy.strategies.view import UNLABELLED, Picks, PoolView, Supply, checked_whole
+
+# Each purpose draws from a stream of its own, so that what one draws changes nothing for another.
+STREAM_START, STREAM_LEARNER, STREAM_STRATEGY, STREAM_HOOK, STREAM_PASSES = range(5)
+# Which offer of a learner a supply of the view comes from. Every learner gives probabilities.
+OFFERED_AS: Final[dict[Supply, str]] = {
+    "hidden": "features",
+    "activations": "activations",
+    "stochastic": "stochastic",
+    "gradient_norms": "gradients",
+}
+OF_THE_POOL: Final = frozenset({"features", "images"})
+LARGEST_STEP: Final = 200  # labels between two trainings, where no schedule is given
+
+
+class ActiveLoop:
+    """A pool, a learner and a strategy at work together.
+
+    `pool` is a `Pool` or a table of features; the labels a pool carries are not looked at, since simulations keep the
+    truth there. `schedule` is the numbers of labels at which the learner is trained; without one it is trained at two
+    labels a class, then whenever the labels have grown by half, at most every 200. Before the first training rows are
+    drawn at random, unless the strategy needs nothing of a learner.
+    """
+
+    def __init__(
+        self,
+        pool: Any,
+        learner: str | Learner = "modern",
+        strategy: str | Strategy = "understudy",
+        schedule: Sequence[int] | None = None,
+        random_state: int = 0,
+        *,
+        n_classes: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.pool = pool if isinstance(pool, Pool) else pool_of(pool)
+        if n_classes is None and not self.pool.classes:
+            raise UnderstudyError("how many classes are there? this pool does not say; give n_classes")
+        self.n_classes = checked_whole("n_classes", len(self.pool.classes) if n_classes is None else n_classes, 1)
+        self.learner = make_learner(learner, device) if isinstance(learner, str) else learner
+        self.strategy = make_strategy(strategy) if isinstance(strategy, str) else strategy
+        proxy = getattr(self.strategy, "proxy", None)
+        self._proxy: Learner | None = make_learner(proxy, device) if isinstance(proxy, str) else proxy
+        self._due_at = due_at(schedule, len(self.pool), self.n_classes)
+        self._seed = checked_whole("random_state", random_state, 0)
+        self.device = device
+        self._check_supplies()
+
+        self.labels = np.full(len(self.pool), UNLABELLED)  # as told
+        self.round = 0  # trainings so far
+        self._pending: dict[int, None] = {}
+        self._skipped: dict[int, None] = {}
+        self._due = next(self._due_at, None)
+        self._start, self._rng = self._stream(STREAM_START), self._stream(STREAM_STRATEGY)
+        self._model: Model | None = None  # the learner's
+        self._shown: Model | None = None  # the one the strategy chooses by: the learner's or its proxy's
+        self._trained_on = np.empty(0, np.int64)
+        self._view: PoolView | None = None  # made after each training, for all picks until the next
+        self._pixels: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"ActiveLoop({len(self.pool)} rows, {self.n_classes} classes: {len(self.labelled)} labelled, "
+            f"{len(self._pending)} pending, trained {self.round} times)"
+        )
+
+    # -- asking and telling ---------------------------------------------------------------------------------
+
+    def ask(self, n: int = 1) -> np.ndarray:
+        """The next n rows to label, in the order of choice; pending until told, released or skipped."""
+        return self.propose(n).rows
+
+    def propose(self, n: int = 1) -> Picks:
+        """As `ask`, and beside each row the score by which it was chosen."""
+        chooser, rng = (self.strategy, self._rng) if self._is_ready() else (Random(), self._start)
+        picks = chooser.select(self._current_view(), n, rng)
+        self._pending.update(dict.fromkeys(picks.rows.tolist()))
+        return picks
+
+    def tell(self, rows: Any, labels: Any) -> "ActiveLoop":
+        """The classes of some rows, asked for or not; the learner is trained if it is time.
+
+        A row that had a label gets the new one.
+        """
+        rows, labels = self._rows("rows", rows), np.atleast_1d(np.asarray(labels))
+        if labels.shape != rows.shape or labels.dtype.kind not in "iu":
+            raise UnderstudyError(
+                f"{len(rows):,} rows need as many whole numbers as labels; got {labels.dtype} of shape {labels.shape}"
+            )
+        if len(labels) and not (labels.min() >= 0 and labels.max() < self.n_classes):
+            raise UnderstudyError(
+                f"labels must be 0 to {self.n_classes - 1} for {self.n_classes} classes; "
+                f"got {labels.min()} to {labels.max()}"
+            )
+        self.labels[rows] = labels
+        for row in rows.tolist():
+            self._pending.pop(row, None)
+        if isinstance(self.strategy, LearnsWithinRound):
+            self.strategy.tell(rows, labels)
+        if self._due is not None and len(self.labelled) >= self._due:
+            self.train()
+        return self
+
+    def retract(self, rows: Any) -> "ActiveLoop":
+        """These labels were never given. A model that learnt from them keeps what it learnt until the next training."""
+        self.labels[self._rows("rows", rows)] = UNLABELLED
+        return self
+
+    def release(self, rows: Any) -> "ActiveLoop":
+        """Pending rows may be asked for again; others stay as they are."""
+        for row in self._rows("rows", rows).tolist():
+            self._pending.pop(row, None)
+        return self
+
+    def skip(self, rows: Any) -> "ActiveLoop":
+        """Never ask for these rows again."""
+        rows = self._rows("rows", rows)
+        self._skipped.update(dict.fromkeys(rows.tolist()))
+        return self.release(rows)
+
+    @property
+    def labelled(self) -> np.ndarray:
+        """Rows with a label, ascending."""
+        return np.flatnonzero(self.labels != UNLABELLED)
+
+    # -- training -------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> Model:
+        """The learner as it was last trained. With a proxy the learner itself is trained when it is asked for."""
+        if self._model is None:
+            if not self.round:
+                raise UnderstudyError(f"nothing was trained yet; tell labels until there are {self._due}, or train()")
+            self._model = self._fit(self.learner, hook=False)
+        return self._model
+
+    def train(self) -> "ActiveLoop":
+        """Train on all labels now, whatever the schedule says."""
+        self._trained_on = self.labelled
+        if not len(self._trained_on):
+            raise UnderstudyError("there are no labels to learn from; tell some first")
+        self._shown = self._fit(self._proxy or self.learner, hook=True)
+        self._model = None if self._proxy is not None else self._shown
+        self.round += 1
+        self._view = self._view_of(self._shown)
+        while self._due is not None and self._due <= len(self._trained_on):
+            self._due = next(self._due_at, None)
+        return self
+
+    def _fit(self, learner: Learner, hook: bool) -> Model:
+        rows = self._trained_on
+        inputs, labels = self._inputs(learner, rows), self.labels[rows]
+        # A training has a number of its own, so that a proxy that is the learner is the same model.
+        number = self.round if hook else self.round - 1
+        seed = int(self._stream(STREAM_LEARNER, number).integers(2**63))
+        given: dict[str, Any] = {}
+        if hook and self.strategy.needs.hook and isinstance(self.strategy, ChangesTraining):
+            given["hook"] = self.strategy.training_hook(self._shown, self._stream(STREAM_HOOK, number))
+        if hook and isinstance(self.strategy, Augments) and learner.takes == "images":
+            made, classes = self.strategy.augment(inputs, labels, self.n_classes, self._stream(STREAM_HOOK, number))
+            inputs, labels = np.concatenate([inputs, made]), np.concatenate([labels, classes])
+        return learner.fit(inputs, labels, self.n_classes, seed=seed, **given)
+
+    # -- what the strategy sees -----------------------------------------------------------------------------
+
+    def _is_ready(self) -> bool:
+        """Whether there is what the strategy starts from. Until then rows are drawn at random."""
+        needs, known = self.strategy.needs, self.labels[self.labels != UNLABELLED]
+        waits_for_learner = not self.round and (needs.hook or bool(needs.supplies - OF_THE_POOL))
+        return not waits_for_learner and len(known) >= needs.labelled and len(np.unique(known)) >= needs.classes
+
+    def _current_view(self) -> PoolView:
+        if self._view is None:
+            self._view = self._view_of(None)
+        return self._view.after(self.labels, list(self._pending), list(self._skipped), self._trained_on)
+
+    def _view_of(self, model: Model | None) -> PoolView:
+        """Just what the strategy needs, from the pool and this model."""
+        needs = self.strategy.needs
+        given: dict[str, Any] = {}
+        if "features" in needs.supplies or (needs.images_or_features and not self._has_images):
+            given["features"] = self.pool.features
+        if "images" in needs.supplies or (needs.images_or_features and self._has_images):
+            given["images"] = self._all_pixels()
+        if model is not None:
+            given |= self._said_by(model, needs)
+        return PoolView(
+            self.labels, self.n_classes, trained_on=self._trained_on, round=self.round, device=self.device, **given
+        )
+
+    def _said_by(self, model: Any, needs: Needs) -> dict[str, Any]:
+        inputs = self._inputs(self._proxy or self.learner, np.arange(len(self.pool)))
+        said: dict[str, Any] = {}
+        if "probs" in needs.supplies:
+            said["probs"] = model.predict_proba(inputs)
+        if "hidden" in needs.supplies:
+            said["hidden"] = model.features(inputs)
+        if "activations" in needs.supplies:
+            said["activations"] = model.activations(inputs)
+        if "stochastic" in needs.supplies:
+            seed = int(self._stream(STREAM_PASSES, self.round).integers(2**63))
+            # A learner that was trained with dropout keeps its own rate.
+            rate = None if getattr(model, "dropout", 0) else needs.dropout
+            said["stochastic"] = model.stochastic_proba(inputs, needs.passes, seed=seed, dropout=rate)
+        if "gradient_norms" in needs.supplies:
+            said["gradient_norms"] = model.gradient_norms(inputs, of=needs.gradient_of)
+        return said
+
+    def _inputs(self, learner: Learner, rows: np.ndarray) -> Any:
+        if learner.takes == "ids":
+            return [self.pool.ids[row] for row in rows]
+        source = self._all_pixels() if learner.takes == "images" else self.pool.features
+        assert source is not None  # checked when the loop was made
+        return source if len(rows) == len(source) else source[rows]
+
+    # -- at the door ----------------------------------------------------------------------------------------
+
+    @property
+    def _has_images(self) -> bool:
+        return self.pool.items is not None and self.pool.items.kind == "image"
+
+    def _all_pixels(self) -> np.ndarray:
+        if self._pixels is None:
+            self._pixels = self.pool.pixels()
+        return self._pixels
+
+    def _check_supplies(self) -> None:
+        """One line if the pool or the learner cannot give what the strategy needs."""
+        needs, shown = self.strategy.needs, self._proxy or self.learner
+        name, of = type(self.strategy).__name__, type(shown).__name__
+        for supply in sorted(needs.supplies & OFFERED_AS.keys()):
+            if OFFERED_AS[supply] not in shown.offers:
+                raise UnderstudyError(f"{name} needs {supply}, which {of} does not offer; use the learner 'modern'")
+        if needs.hook and "hook" not in shown.offers:
+            raise UnderstudyError(f"{name} changes training, which {of} does not allow; use the learner 'modern'")
+        if isinstance(self.strategy, Augments) and shown.takes != "images":
+            raise UnderstudyError(f"{name} makes up images, which {of} cannot learn from; use the learner 'resnet18'")
+        learners = {learner.takes for learner in (self.learner, self._proxy) if learner is not None}
+        wanted = needs.supplies | learners
+        if "features" in wanted and self.pool.features is None:
+            raise UnderstudyError(f"{name} with {of} needs features; make some with: understudy embed")
+        if "images" in wanted and not self._has_images:
+            raise UnderstudyError(f"{name} with {of} needs images, and this pool has none")
+        if needs.images_or_features and self.pool.features is None and not self._has_images:
+            raise UnderstudyError(f"{name} needs images or features, and this pool has neither")
+
+    def _rows(self, name: str, rows: Any) -> np.ndarray:
+        chosen = np.atleast_1d(np.asarray(rows))
+        if chosen.size and (chosen.ndim != 1 or chosen.dtype.kind not in "iu"):
+            raise UnderstudyError(f"{name} must be numbers of rows; got {chosen.dtype} of shape {chosen.shape}")
+        chosen = chosen.astype(np.int64).reshape(-1)
+        if len(chosen) and not (chosen.min() >= 0 and chosen.max() < len(self.pool)):
+            raise UnderstudyError(
+                f"{name} must be 0 to {len(self.pool) - 1}; got {int(chosen.min())} to {int(chosen.max())}"
+            )
+        if len(np.unique(chosen)) < len(chosen):
+            raise UnderstudyError(f"{name} must differ, and some came twice; give each row once")
+        return chosen
+
+    def _stream(self, *purpose: int) -> np.random.Generator:
+        return np.random.default_rng([self._seed, *purpose])
+
+
+def pool_of(features: Any) -> Pool:
+    """A pool of rows without names or items."""
+    table = np.asanyarray(features)
+    if table.ndim != 2 or not len(table):
+        raise UnderstudyError(f"a pool is a Pool or a table of features, one row an item; got shape {table.shape}")
+    return Pool(ids=tuple(str(row) for row in range(len(table))), features=table)
+
+
+def due_at(schedule: Sequence[int] | None, n_rows: int, n_classes: int) -> Iterator[int]:
+    """The numbers of labels at which to train."""
+    if schedule is None:
+        return growing_by_half(min(2 * n_classes, n_rows))
+    steps = [checked_whole("a number of labels in the schedule", step, 1) for step in schedule]
+    if not steps or steps != sorted(set(steps)) or steps[-1] > n_rows:
+        raise UnderstudyError(f"a schedule is numbers of labels that grow, at most {n_rows:,}; got {steps}")
+    return iter(steps)
+
+
+def growing_by_half(labels: int) -> Iterator[int]:
+    while True:
+        yield labels
+        labels += min(LARGEST_STEP, max(1, labels // 2))

@@ -1,0 +1,234 @@
+"""The game of VAAL and its kin: an autoencoder hides from a discriminator which rows are labelled."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.autoencoders import (
+    Autoencoder,
+    Inputs,
+    On,
+    encode_rows,
+    inputs_of,
+    kl_divergence,
+    make_autoencoder,
+    make_discriminator,
+)
+from understudy.strategies.draws import seeded_layers, torch_generator
+from understudy.strategies.ranking import top
+from understudy.strategies.view import UNLABELLED, Picks, PoolView, checked_whole
+
+Kl = Literal["sum", "mean"]
+History = dict[str, Float[np.ndarray, "iterations"]]  # each loss, iteration by iteration
+LOSSES: Final = ("reconstruction", "kl", "adversary", "supervised", "discriminator")
+
+
+@dataclass(frozen=True)
+class Game:
+    """The settings of the game, checked."""
+
+    beta: float
+    adversary_weight: float
+    vae_steps: int
+    adversary_steps: int
+    latent: int
+    batch_size: int
+    learning_rate: float
+    kl: str  # a Kl, checked below
+    supervised_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("vae_steps", "adversary_steps", "latent", "batch_size"):
+            checked_whole(name, getattr(self, name), 1)
+        for name in ("beta", "adversary_weight", "supervised_weight"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise UnderstudyError(f"{name} must be 0 or more; got {getattr(self, name)}")
+        if not 0 < self.learning_rate < float("inf"):
+            raise UnderstudyError(f"learning_rate must be above 0; got {self.learning_rate}")
+        if self.kl not in ("sum", "mean"):
+            raise UnderstudyError(f"kl must be sum or mean; got {self.kl!r}")
+
+
+def game_of(strategy: Any) -> Game:
+    """The settings of the game among those of a strategy, by their names."""
+    return Game(**{name: getattr(strategy, name) for name in Game.__dataclass_fields__ if hasattr(strategy, name)})
+
+
+@dataclass(frozen=True, eq=False)
+class Players:
+    """The networks: an autoencoder, what tells its latents apart, and what names their classes."""
+
+    vae: Autoencoder
+    discriminator: nn.Sequential
+    classifier: nn.Linear
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """The pool as the game sees it. Rows of one side are drawn together, never both in one batch."""
+
+    inputs: Inputs
+    taken: Int[np.ndarray, "t"]
+    others: Int[np.ndarray, "u"]
+    told: Float[Tensor, "n e"]  # what both networks are told of a row beside itself: 0 or 1 numbers
+    targets: Float[Tensor, "n"]  # what the discriminator is to say of a row
+    labels: Int[Tensor, "n"]
+    n_classes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some rows of one side, ready to be learnt from."""
+
+    x: Float[Tensor, "b *shape"]
+    told: Float[Tensor, "b e"]
+    targets: Float[Tensor, "b"]
+    labels: Int[Tensor, "b"]
+
+
+def board_of(
+    view: PoolView,
+    on: On,
+    rows: Int[Tensor, "u"],
+    told: Float[Tensor, "n e"] | None = None,
+    targets: Float[Tensor, "n"] | None = None,
+) -> Board:
+    """These open rows against all that are taken, pending ones too: they are about to be labelled.
+
+    As it stands the networks are told nothing, and the discriminator is to say 1 of the taken and 0 of the others.
+    """
+    return Board(
+        inputs_of(view, on),
+        taken=view.taken.cpu().numpy(),
+        others=rows.cpu().numpy(),
+        told=torch.zeros(len(view), 0, device=view.device) if told is None else told,
+        targets=view.is_taken.float() if targets is None else targets,
+        labels=view.labels,
+        n_classes=view.n_classes,
+    )
+
+
+def checked_iterations(iterations: int | None) -> None:
+    if iterations is not None:
+        checked_whole("iterations", iterations, 1)
+
+
+def passes_over(n_rows: int, batch_size: int) -> int:
+    """Iterations that come to a hundred passes over so many rows, as published: N 100 / 128."""
+    return max(1, n_rows * 100 // batch_size)
+
+
+def make_players(game: Game, board: Board, rng: np.random.Generator) -> Players:
+    extra = board.told.shape[1]
+    with seeded_layers(rng):
+        vae = make_autoencoder(board.inputs.shape, game.latent, extra)
+        discriminator = make_discriminator(game.latent + extra)
+        classifier = nn.Linear(game.latent, board.n_classes)
+    device = board.targets.device
+    return Players(vae.to(device), discriminator.to(device), classifier.to(device))
+
+
+def play(
+    game: Game,
+    players: Players,
+    board: Board,
+    iterations: int,
+    rng: np.random.Generator,
+    first_told: Float[Tensor, "n e"] | None = None,
+) -> History:
+    """Train both sides in turns. `first_told` is what the networks are told in the first iteration only."""
+    vae, discriminator = players.vae.train(), players.discriminator.train()
+    noise = torch_generator(rng)
+    sides = [shuffled(rows, game.batch_size, rng) for rows in (board.taken, board.others) if len(rows)]
+    hiding = torch.optim.Adam([*vae.parameters(), *players.classifier.parameters()], game.learning_rate)
+    seeking = torch.optim.Adam(discriminator.parameters(), game.learning_rate)
+    losses = torch.zeros(iterations, len(LOSSES), device=board.targets.device)
+    shares = [1.0, game.beta, game.adversary_weight, game.supervised_weight]
+    weights = torch.tensor(shares, device=losses.device)
+    # Convolutions may add in any order unless told otherwise.
+    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False):
+        for iteration in range(iterations):
+            told = board.told if iteration or first_told is None else first_told
+            for _ in range(game.vae_steps):
+                batches = [read(board, told, next(side)) for side in sides]
+                parts = torch.stack([hiding_losses(game, players, batch, noise) for batch in batches]).sum(0)
+                hiding.zero_grad()
+                (parts @ weights).backward()  # type: ignore[no-untyped-call]
+                hiding.step()
+            for step in range(game.adversary_steps):
+                if step:
+                    batches = [read(board, told, next(side)) for side in sides]
+                seen = torch.stack([seeking_loss(players, batch) for batch in batches]).sum()
+                seeking.zero_grad()
+                seen.backward()  # type: ignore[no-untyped-call]
+                seeking.step()
+            losses[iteration, :-1], losses[iteration, -1] = parts.detach(), seen.detach()
+    return dict(zip(LOSSES, losses.T.cpu().numpy(), strict=True))
+
+
+def hiding_losses(game: Game, players: Players, batch: Batch, noise: torch.Generator) -> Float[Tensor, "4"]:
+    """What the autoencoder wants small on one batch: reconstruction, KL, being told apart, wrong classes."""
+    mean, log_variance = players.vae.encode(batch.x)
+    drawn = torch.randn(mean.shape, generator=noise).to(mean.device)
+    latent = mean + (log_variance / 2).exp() * drawn
+    rebuilt = players.vae.decoder(torch.cat([latent, batch.told.sigmoid()], 1))
+    logits = players.discriminator(torch.cat([mean, batch.told], 1))[:, 0]
+    kl = kl_divergence(mean, log_variance, game.kl)
+    adversary = functional.binary_cross_entropy_with_logits(logits, torch.ones_like(logits))
+    supervised = supervised_loss(game, players, batch, latent, kl)
+    return torch.stack([functional.mse_loss(rebuilt, batch.x), kl, adversary, supervised])
+
+
+def supervised_loss(
+    game: Game, players: Players, batch: Batch, latent: Float[Tensor, "b z"], kl: Float[Tensor, ""]
+) -> Float[Tensor, ""]:
+    """Cross-entropy of the classes and a KL of its own, on a batch that has labels."""
+    if not game.supervised_weight:
+        return torch.zeros_like(kl)
+    known = batch.labels != UNLABELLED
+    each = functional.cross_entropy(players.classifier(latent), batch.labels, ignore_index=UNLABELLED, reduction="sum")
+    return torch.where(known.any(), each / known.sum().clip(1) + game.beta * kl, 0.0)
+
+
+def seeking_loss(players: Players, batch: Batch) -> Float[Tensor, ""]:
+    """How wrong the discriminator is about one batch. The autoencoder is not moved by it."""
+    with torch.no_grad():
+        mean, _ = players.vae.encode(batch.x)
+    logits = players.discriminator(torch.cat([mean, batch.told], 1))[:, 0]
+    return functional.binary_cross_entropy_with_logits(logits, batch.targets)
+
+
+def read(board: Board, told: Float[Tensor, "n e"], rows: Int[np.ndarray, "b"]) -> Batch:
+    places = torch.from_numpy(rows).to(board.targets.device)
+    return Batch(board.inputs(rows), told[places], board.targets[places], board.labels[places])
+
+
+def shuffled(rows: Int[np.ndarray, "m"], size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Batches without end, all of one size: every row comes once before any comes again."""
+    queue, size = rows[:0], min(size, len(rows))
+    while True:
+        while len(queue) < size:
+            queue = np.concatenate([queue, rng.permutation(rows)])
+        yield queue[:size]
+        queue = queue[size:]
+
+
+@torch.no_grad()
+def discriminator_logits(players: Players, board: Board, rows: Int[np.ndarray, "m"]) -> Float[Tensor, "m"]:
+    """What the discriminator says of rows, in eval mode, before the sigmoid."""
+    mean = encode_rows(players.vae, board.inputs, rows)
+    told = board.told[torch.from_numpy(rows).to(board.told.device)]
+    return players.discriminator.eval()(torch.cat([mean, told], 1))[:, 0]
+
+
+def least_like_labelled(rows: Int[Tensor, "m"], logits: Float[Tensor, "m"], n: int) -> Picks:
+    """The n rows of smallest D, with scores 1 - D. Ranked by the logit, which does not saturate."""
+    chosen = top(rows, -logits, n)
+    return Picks(chosen.rows, torch.from_numpy(chosen.scores).sigmoid().numpy())

@@ -1,0 +1,135 @@
+"""BADGE: rows whose gradients are long and unlike each other."""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import picks
+from understudy.strategies.view import Picks, PoolView
+
+Start = Literal["largest", "uniform"]
+# Squared distances below this many rounding errors of the squared lengths are worked out again, without subtracting.
+NEAR: Final = 1000
+# Rows that are turned into float64 at once. With 4,096 it takes ten times as long: the system hands out new memory.
+BLOCK: Final = 512
+
+
+@dataclass(frozen=True)
+class Badge:
+    """The seeds of k-means++ among the gradients that the learner's own guess would give its last layer."""
+
+    start: Start = "largest"
+    bias: bool = False
+
+    def __post_init__(self) -> None:
+        if self.start not in get_args(Start):
+            raise UnderstudyError(f"start must be one of {', '.join(get_args(Start))}; got {self.start!r}")
+        if not isinstance(self.bias, bool):
+            raise UnderstudyError(f"bias must be True or False; got {self.bias!r}")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"hidden", "probs"}))
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n)
+        if 2 * len(rows) < len(view):
+            gradients = Gradients(view.hidden[rows], view.probs[rows], self.bias)
+            is_open = torch.ones_like(rows, dtype=torch.bool)
+        else:  # a copy would take memory, and skipping the few that are closed would save little
+            gradients = Gradients(view.hidden, view.probs, self.bias)
+            is_open, rows = view.is_open, torch.arange(len(view), device=rows.device)
+        chosen, scores = seed(gradients, is_open, n, self.start, rng)
+        return picks(rows[chosen], scores)
+
+
+class Gradients:
+    """G = (p - e) ⊗ h for every row, e its most probable class; never written out, only measured."""
+
+    def __init__(self, hidden: Float[Tensor, "m h"], probs: Float[Tensor, "m c"], bias: bool = False) -> None:
+        self.hidden = hidden
+        self.bias = float(bias)  # of [h, 1]·[h', 1] = h·h' + 1
+        self.errors = probs.clone()
+        self.errors[torch.arange(len(probs), device=probs.device), probs.argmax(1)] -= 1
+        self.squares = squares(self.errors) * (squares(hidden) + self.bias)  # |G|², (m,)
+        self.rounding = max(torch.finfo(values.dtype).eps for values in (hidden, probs))
+
+    def distances(self, centre: int, nearest: Float[Tensor, "m"]) -> Float[Tensor, "m"]:
+        """Squared distances to one row in O(m (h + c)): <G, G'> = (q·q')(h·h').
+
+        Rows that the difference of large numbers would get wrong are done again, unless `nearest` is 0 there: nothing
+        comes nearer than that.
+        """
+        inner = torch.mv(self.hidden, self.hidden[centre]).double().add_(self.bias)
+        inner *= torch.mv(self.errors, self.errors[centre])
+        lengths = self.squares + self.squares[centre]
+        distances = torch.sub(lengths, inner, alpha=2, out=inner)
+        near = (distances < lengths.mul_(NEAR * self.rounding)).logical_and_(nearest > 0)
+        for rows in torch.split(near.nonzero()[:, 0], BLOCK):
+            distances[rows] = self.small_distances(rows, centre)
+        return distances.clamp_min_(0)
+
+    def small_distances(self, rows: Int[Tensor, "b"], centre: int) -> Float[Tensor, "b"]:
+        """The same through differences of factors: 0 where rows are equal, and right to the last digits near it."""
+        h, q = self.hidden[rows].double(), self.errors[centre].double()
+        h_change = h - self.hidden[centre].double()
+        q_change = self.errors[rows].double() - q
+        # G - G' = (q - q') ⊗ h + q' ⊗ (h - h')
+        return (
+            q_change.square().sum(1) * (h.square().sum(1) + self.bias)
+            + q.square().sum() * h_change.square().sum(1)
+            + 2 * (q_change @ q) * (h * h_change).sum(1)
+        )
+
+
+def seed(
+    gradients: Gradients, is_open: Bool[Tensor, "m"], n: int, start: Start, rng: np.random.Generator
+) -> tuple[Int[Tensor, "n"], Float[Tensor, "n"]]:
+    """n open rows: the first by its length or at random, each other with odds D², its squared distance to the nearest.
+
+    Beside them, D² when each was drawn; of the first, its squared length.
+    """
+    is_open = is_open.clone()
+    nearest = torch.where(is_open, torch.inf, 0.0).double()
+    if start == "largest":
+        centre = int(torch.where(is_open, gradients.squares, -1.0).argmax())
+    else:
+        centre = any_open(is_open, rng)
+    chosen, scores = [centre], [float(gradients.squares[centre])]
+    while len(chosen) < n:
+        is_open[centre], nearest[centre] = False, 0.0
+        torch.minimum(nearest, gradients.distances(centre, nearest), out=nearest)
+        centre = draw(nearest, is_open, rng)
+        chosen.append(centre)
+        scores.append(float(nearest[centre]))
+    return torch.tensor(chosen, device=is_open.device), torch.tensor(scores, dtype=torch.float64)
+
+
+def draw(mass: Float[Tensor, "m"], is_open: Bool[Tensor, "m"], rng: np.random.Generator) -> int:
+    """One row with odds `mass`, by one uniform number; any open row where there is no mass left."""
+    sums = mass.cumsum(0)
+    total = float(sums[-1])
+    if not math.isfinite(total):
+        raise UnderstudyError("the gradients are too long to be measured; scale the hidden outputs down")
+    if total <= 0:
+        return any_open(is_open, rng)
+    # The first sum above the mark: a row without mass adds nothing, so it is never that.
+    mark = min(rng.random() * total, math.nextafter(total, 0.0))
+    return int(torch.searchsorted(sums, mark, right=True))
+
+
+def any_open(is_open: Bool[Tensor, "m"], rng: np.random.Generator) -> int:
+    rows = is_open.nonzero()[:, 0]
+    return int(rows[int(rng.integers(len(rows)))])
+
+
+def squares(values: Float[Tensor, "m k"]) -> Float[Tensor, "m"]:
+    """Squared lengths in float64, with a block of rows in memory at a time."""
+    return torch.cat([block.double().square().sum(1) for block in torch.split(values, BLOCK)])

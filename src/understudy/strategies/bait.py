@@ -1,0 +1,259 @@
+"""BAIT: rows that leave the last layer least uncertain about the whole pool, by Fisher information."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from understudy.core.linalg import inverse
+from understudy.errors import UnderstudyError
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import picks
+from understudy.strategies.view import Picks, PoolView, checked_whole
+
+LARGEST: Final = 5_000  # rows of a matrix that one still wants to invert
+BLOCK: Final = 1 << 18  # numbers in memory at once while rows are read
+SHRUNK: Final = 1e-4  # of what it was: then what is left after all the subtractions is worked out afresh
+
+
+@dataclass(frozen=True)
+class BaitBinary:
+    """BAIT with the most probable class against the rest: one factor √(p (1 - p)) h a row, and no classes."""
+
+    regularisation: float = 1.0
+    oversampling: float = 2.0
+    subset_size: int | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self.regularisation, self.oversampling, self.subset_size)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"hidden", "probs"}))
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n, self.subset_size, rng)
+        fisher = Fisher(view.hidden, view.probs.amax(1, keepdim=True), binary_roots)
+        return choose(fisher, view.taken, rows, n, self.regularisation, self.oversampling)
+
+
+@dataclass(frozen=True)
+class Bait:
+    """Rows whose Fisher information, with that of the labelled ones, brings tr(M⁻¹ F) down most; F is the pool's."""
+
+    regularisation: float = 1.0
+    oversampling: float = 2.0
+    subset_size: int | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self.regularisation, self.oversampling, self.subset_size)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"hidden", "probs"}))
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n, self.subset_size, rng)
+        width, classes = view.hidden.shape[1], view.n_classes
+        if width * classes > LARGEST:
+            raise UnderstudyError(
+                f"bait inverts a matrix of {width:,} hidden outputs x {classes:,} classes = {width * classes:,} rows, "
+                f"more than {LARGEST:,}; use bait_binary"
+            )
+        fisher = Fisher(view.hidden, view.probs, class_roots)
+        return choose(fisher, view.taken, rows, n, self.regularisation, self.oversampling)
+
+
+def check_settings(regularisation: float, oversampling: float, subset_size: int | None) -> None:
+    if not 0 < regularisation < math.inf:
+        raise UnderstudyError(f"regularisation must be positive and finite; got {regularisation}")
+    if not 1 <= oversampling < math.inf:
+        raise UnderstudyError(f"oversampling must be 1 or more, and finite; got {oversampling}")
+    if subset_size is not None:
+        checked_whole("subset_size", subset_size, 1)
+
+
+# -- the information of a row ---------------------------------------------------------------------------------
+
+
+def class_roots(probs: Float[Tensor, "b c"]) -> Float[Tensor, "b c c"]:
+    """B with BᵀB = diag(p) - p pᵀ: its rows are √p_y (e_y - p)."""
+    probs = probs / probs.sum(1, keepdim=True)
+    return probs.sqrt()[:, :, None] * (torch.eye(probs.shape[1]).to(probs) - probs[:, None])
+
+
+def binary_roots(best: Float[Tensor, "b 1"]) -> Float[Tensor, "b 1 1"]:
+    """√(p (1 - p)) of the most probable class."""
+    return (best * (1 - best)).clamp_min(0).sqrt()[:, :, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Fisher:
+    """Every row's information VᵀV, where V = B ⊗ h has r rows and c d columns. V is never kept, only h and p are.
+
+    `roots` makes B of p. It is (r, c): (1, 1) where classes do not matter.
+    """
+
+    hidden: Float[Tensor, "n d"]
+    probs: Float[Tensor, "n c"]
+    roots: Callable[[Tensor], Tensor]
+    scale: float = 1.0  # of V
+
+    @property
+    def size(self) -> int:
+        return self.hidden.shape[1] * self.probs.shape[1]
+
+    def blocks(self, rows: Int[Tensor, "m"]) -> tuple[Int[Tensor, "_"], ...]:
+        """The rows in parts of which each is small in memory, with all that is worked out from it."""
+        classes = self.probs.shape[1]
+        return torch.split(rows, max(1, BLOCK // (self.size + 4 * classes**2)))
+
+    def factors(self, rows: Int[Tensor, "b"]) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b r c"]]:
+        """h and B in float64."""
+        return self.hidden[rows].double(), self.scale * self.roots(self.probs[rows].double())
+
+    def total(self, rows: Int[Tensor, "m"]) -> Float[Tensor, "w w"]:
+        """Σ VᵀV over these rows, in O(m c² d²). It consists of c x c blocks, each Σ (BᵀB)_ab h hᵀ."""
+        d, c = self.hidden.shape[1], self.probs.shape[1]
+        F = torch.zeros(c, d, c, d, dtype=torch.float64, device=self.hidden.device)
+        for block in self.blocks(rows):
+            h, B = self.factors(block)
+            A = B.mT @ B
+            for a in range(c):
+                weighted = (A[:, a, a:, None] * h[:, None]).flatten(1)  # (b, (c - a) d)
+                F[a, :, a:] += (h.T @ weighted).view(d, c - a, d)
+        for a in range(c):
+            F[a + 1 :, :, a] = F[a, :, a + 1 :].permute(1, 2, 0)
+        return F.view(c * d, c * d)
+
+    def forms(self, rows: Int[Tensor, "m"], K: Float[Tensor, "w w"]) -> Float[Tensor, "m r r"]:
+        """V K Vᵀ for each of these rows and a symmetric K, through its blocks hᵀ K_ab h, in O(m c² d²)."""
+        d, c = self.hidden.shape[1], self.probs.shape[1]
+        S = torch.empty(len(rows), c, c, dtype=torch.float64, device=self.hidden.device)
+        blocks, parts = self.blocks(rows), torch.split(S, len(self.blocks(rows)[0]))
+        for a in range(c):
+            across = K.view(c, d, c, d)[a, :, a:].reshape(d, -1)
+            for block, part in zip(blocks, parts, strict=True):
+                h = self.hidden[block].double()
+                form = ((h @ across).view(len(h), c - a, d) @ h[:, :, None])[:, :, 0]
+                part[:, a, a:] = part[:, a:, a] = form
+        return torch.cat([B @ part @ B.mT for part, (_, B) in zip(parts, map(self.factors, blocks), strict=True)])
+
+    def factor(self, row: int) -> Float[Tensor, "r w"]:
+        """V of one row."""
+        h, B = self.factors(torch.tensor([row], device=self.hidden.device))
+        return (B[0, :, :, None] * h[0]).flatten(1)
+
+
+# -- adding and taking away -----------------------------------------------------------------------------------
+
+
+class Design:
+    """M = Σ VᵀV of what is chosen, and for each candidate what it would change in tr(M⁻¹ F) to add it or take it away.
+
+    One step is a low-rank change of M⁻¹ and of G = M⁻¹ F M⁻¹. With it, V M⁻¹ Vᵀ and V G Vᵀ of all candidates are
+    changed rather than worked out again: O(m c² (c + d)) in place of O(m c² d²), two products with the m rows.
+    """
+
+    def __init__(
+        self,
+        fisher: Fisher,
+        rows: Int[Tensor, "m"],
+        M: Float[Tensor, "w w"],
+        F: Float[Tensor, "w w"],
+        sign: Literal[1, -1],
+    ) -> None:
+        self.fisher, self.rows, self.M, self.F, self.sign = fisher, rows, M, F, sign
+        self.is_open = torch.ones_like(rows, dtype=torch.bool)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.M_inv = inverse(self.M)
+        self.G = self.M_inv @ self.F @ self.M_inv
+        self.S = self.fisher.forms(self.rows, self.M_inv)
+        self.T = self.fisher.forms(self.rows, self.G)
+        self.trace_before = float(self.G.trace())
+
+    def changes(self) -> Float[Tensor, "m"]:
+        """By how much tr(M⁻¹ F) falls if a candidate is added, or less than nothing if it is taken away."""
+        r = self.S.shape[1]
+        if r == 1:
+            changes = (self.T / (self.sign + self.S))[:, 0, 0]
+        else:
+            unit = self.sign * torch.eye(r).to(self.S)
+            parts = zip(*(torch.split(forms, BLOCK // r**2 + 1) for forms in (self.S, self.T)), strict=True)
+            changes = torch.cat([torch.linalg.solve(unit + S, T).diagonal(dim1=1, dim2=2).sum(1) for S, T in parts])
+        return torch.where(self.is_open, changes, -torch.inf)
+
+    def step(self, place: int) -> float:
+        """Add this candidate, or take it away; gives the change that it made."""
+        V = self.fisher.factor(int(self.rows[place]))
+        U, W = self.M_inv @ V.T, self.G @ V.T  # (w, r)
+        K = torch.linalg.inv(self.sign * torch.eye(len(V)).to(V) + V @ U)
+        Q = V @ W
+        UK = U @ K
+        self.M.addmm_(V.T, V, alpha=self.sign)
+        self.M_inv.addmm_(UK, U.T, alpha=-1)
+        # (M⁻¹ - U K Uᵀ) F (M⁻¹ - U K Uᵀ), with F U = M W and Uᵀ F U = Q
+        self.G.addmm_(UK, W.T, alpha=-1).addmm_(W, UK.T, alpha=-1).addmm_(UK @ Q, UK.T)
+        self.is_open[place] = False
+        if float(self.G.trace()) < SHRUNK * self.trace_before:
+            self._begin()
+        else:
+            self._follow(U, W, K, Q)
+        return float((Q * K.T).sum())
+
+    def _follow(
+        self, U: Float[Tensor, "w r"], W: Float[Tensor, "w r"], K: Float[Tensor, "r r"], Q: Float[Tensor, "r r"]
+    ) -> None:
+        """The same change as seen by every candidate."""
+        size = len(self.fisher.blocks(self.rows)[0])
+        U, W = self._by_feature(U), self._by_feature(W)
+        for rows, S, T in zip(*(torch.split(all_rows, size) for all_rows in (self.rows, self.S, self.T)), strict=True):
+            h, B = self.fisher.factors(rows)
+            X = B @ (h @ U).view(len(h), B.shape[2], -1)  # V M⁻¹ V'ᵀ, (b, r, r)
+            Y = B @ (h @ W).view(len(h), B.shape[2], -1)  # V G V'ᵀ
+            XK = X @ K
+            S -= XK @ X.mT
+            T -= XK @ Y.mT + Y @ XK.mT - XK @ Q @ XK.mT
+
+    def _by_feature(self, U: Float[Tensor, "w r"]) -> Float[Tensor, "d _"]:
+        """From (c d, r) to (d, c r)."""
+        d = self.fisher.hidden.shape[1]
+        return U.view(-1, d, U.shape[1]).transpose(0, 1).flatten(1)
+
+
+def choose(
+    fisher: Fisher,
+    taken: Int[Tensor, "l"],
+    rows: Int[Tensor, "m"],
+    n: int,
+    regularisation: float,
+    oversampling: float,
+) -> Picks:
+    """Add the best row until there are too many, then take away those that matter least. Ties go to the lowest row."""
+    everybody = torch.arange(len(fisher.hidden), device=rows.device)
+    F = fisher.total(everybody) / len(everybody)
+    M = regularisation * torch.eye(fisher.size).to(F)
+    if len(taken):  # their mean, times their share: n taken / (n taken + n new)
+        M += fisher.total(taken) / (len(taken) + n)
+    candidates = replace(fisher, scale=math.sqrt(n / (len(taken) + n)))
+    forward = Design(candidates, rows, M, F, 1)
+    chosen, gains = [], []
+    for _ in range(min(math.ceil(oversampling * n), len(rows))):
+        chosen.append(int(forward.changes().argmax()))
+        gains.append(forward.step(chosen[-1]))
+    kept = torch.arange(len(chosen), device=rows.device)
+    if len(chosen) > n:
+        backward = Design(candidates, rows[torch.tensor(chosen, device=rows.device)], forward.M, F, -1)
+        for _ in range(len(chosen) - n):
+            # of equals, that which came last
+            backward.step(len(chosen) - 1 - int(backward.changes().flip(0).argmax()))
+        kept = backward.is_open.nonzero()[:, 0]
+    order = torch.tensor(chosen, device=rows.device)[kept]
+    return picks(rows[order], torch.tensor(gains, dtype=torch.float64, device=rows.device)[kept])

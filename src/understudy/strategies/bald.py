@@ -1,0 +1,105 @@
+"""BALD: rows on which random halves of the learner are each sure, but of different classes; and draws by that score."""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import top, weighted_draw
+from understudy.strategies.uncertainty import entropy
+from understudy.strategies.view import Picks, PoolView, checked_whole
+
+Kind = Literal["power", "softmax", "softrank"]
+LEAST: Final = 1e-12  # a score in a logarithm is no smaller
+BLOCK: Final = 1 << 18  # probabilities that are turned into float64 at once
+
+
+def entropies(
+    stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"]
+) -> tuple[Float[Tensor, "m"], Float[Tensor, "m"]]:
+    """The entropy of the mean prediction of these rows, and the mean of the entropies; float64, in nats."""
+    _, passes, classes = stochastic.shape
+    of_mean, mean_of = [], []
+    for block in torch.split(rows, max(1, BLOCK // (passes * classes))):
+        probs = stochastic[block].double()
+        of_mean.append(entropy(probs.mean(1)))
+        mean_of.append(entropy(probs).mean(1))
+    return torch.cat(of_mean), torch.cat(mean_of)
+
+
+def mutual_information(stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"]) -> Float[Tensor, "m"]:
+    """What the label of each of these rows would say about which pass is right; 0 or more."""
+    of_mean, mean_of = entropies(stochastic, rows)
+    return of_mean.sub_(mean_of).clamp_min_(0)
+
+
+def stochastic_needs(passes: int, dropout: float) -> Needs:
+    """Needs of those that read several passes; the settings are checked here."""
+    checked_whole("passes", passes, 1)
+    if not 0 < dropout < 1:
+        raise UnderstudyError(f"dropout must lie between 0 and 1; got {dropout}")
+    return Needs(frozenset({"stochastic"}), passes=passes, dropout=dropout)
+
+
+@dataclass(frozen=True)
+class Bald:
+    """The rows whose label says most about the learner."""
+
+    passes: int = 20
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        stochastic_needs(self.passes, self.dropout)
+
+    @property
+    def needs(self) -> Needs:
+        return stochastic_needs(self.passes, self.dropout)
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n)
+        return top(rows, mutual_information(view.stochastic, rows), n)
+
+
+@dataclass(frozen=True)
+class PowerBald:
+    """Rows drawn with odds that grow with BALD's score, so that a batch is not many times the same."""
+
+    kind: Kind = "power"
+    beta: float = 1.0
+    passes: int = 20
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise UnderstudyError(f"kind must be one of {', '.join(get_args(Kind))}; got {self.kind!r}")
+        if not 0 < self.beta < math.inf:
+            raise UnderstudyError(f"beta must be positive and finite; got {self.beta}")
+        stochastic_needs(self.passes, self.dropout)
+
+    @property
+    def needs(self) -> Needs:
+        return stochastic_needs(self.passes, self.dropout)
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n)
+        scores = mutual_information(view.stochastic, rows)
+        # Gumbel noise of scale 1/beta is the same as noise of scale 1 on beta times the logarithm.
+        return weighted_draw(rows, scores, self.beta * log_weights(scores, self.kind), n, rng)
+
+
+def log_weights(scores: Float[Tensor, "m"], kind: Kind) -> Float[Tensor, "m"]:
+    """The logarithm of a row's odds: its score (power), e to it (softmax), one over its rank (softrank)."""
+    if kind == "power":
+        return scores.clamp_min(LEAST).log()
+    if kind == "softmax":
+        return scores
+    ranks = torch.empty_like(scores)
+    order = torch.sort(scores, descending=True, stable=True).indices
+    ranks[order] = torch.arange(1, len(scores) + 1, device=scores.device).to(scores.dtype)
+    return -ranks.log()

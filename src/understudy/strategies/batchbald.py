@@ -1,0 +1,136 @@
+"""BatchBALD: a batch whose labels together say most about the learner."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from understudy.strategies.bald import entropies, stochastic_needs
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import picks
+from understudy.strategies.view import Picks, PoolView, checked_whole
+
+BLOCK: Final = 1 << 19  # numbers in memory at once while candidates are compared
+KEPT_PER_PICK: Final = 20  # candidates that culling leaves at least
+
+
+@dataclass(frozen=True)
+class BatchBald:
+    """One row after the other, each that whose label adds most to what the labels before it say."""
+
+    passes: int = 100
+    dropout: float = 0.5
+    max_configurations: int = 10_000
+    keep: int | None = 2_000
+
+    def __post_init__(self) -> None:
+        stochastic_needs(self.passes, self.dropout)
+        checked_whole("max_configurations", self.max_configurations, 1)
+        if self.keep is not None:
+            checked_whole("keep", self.keep, 1)
+
+    @property
+    def needs(self) -> Needs:
+        return stochastic_needs(self.passes, self.dropout)
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows, stochastic = view.candidates(n), view.stochastic
+        of_mean, expected = entropies(stochastic, rows)
+        bounds = (of_mean - expected).clamp_min_(0)
+        if self.keep is not None:
+            order = torch.sort(bounds, descending=True, stable=True).indices
+            kept = order[: max(self.keep, KEPT_PER_PICK * n)].sort().values
+            rows, expected, bounds = rows[kept], expected[kept], bounds[kept]
+        search = Search(stochastic, rows, expected, bounds)
+        scores = []
+        for _ in range(n):
+            batch = stochastic[rows[search.chosen]].double()
+            exact = stochastic.shape[2] ** len(batch) <= self.max_configurations
+            answers = all_answers(batch) if exact else drawn_answers(batch, self.max_configurations, rng)
+            scores.append(search.step(answers, exact))
+        return picks(rows[search.chosen], torch.tensor(scores, dtype=torch.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Labels that the batch may get, a row for each way: how probable it is, and which pass it speaks for."""
+
+    shares: Float[Tensor, "a"]  # sum 1
+    posterior: Float[Tensor, "a t"]  # each row sums to 1
+
+    def expected_entropy(self, probs: Float[Tensor, "b t c"]) -> Float[Tensor, "b"]:
+        """The entropy of each row's label once the batch has its labels, on average over them."""
+        passes, classes = probs.shape[1:]
+        predictions = self.posterior @ probs.transpose(0, 1).reshape(passes, -1)  # (a, b c)
+        # log and a product, since torch's own entropy is half as fast; 0 ln 0 is 0 here too
+        terms = predictions.clamp_min(torch.finfo(predictions.dtype).tiny).log_().mul_(predictions)
+        return -(self.shares @ terms).reshape(-1, classes).sum(1)
+
+
+def all_answers(batch: Float[Tensor, "k t c"]) -> Answers:
+    """All c^k ways to label the batch."""
+    joint = torch.ones(1, batch.shape[1], dtype=batch.dtype, device=batch.device)  # (ways, t)
+    for probs in batch:
+        joint = (joint[:, None] * probs.T).reshape(-1, batch.shape[1])
+    total = joint.sum(1)
+    joint, total = joint[total > 0], total[total > 0]
+    return Answers(total / total.sum(), joint / total[:, None])
+
+
+def drawn_answers(batch: Float[Tensor, "k t c"], most: int, rng: np.random.Generator) -> Answers:
+    """Ways to label the batch, drawn from each pass alike: `most` in all, and at least one from each."""
+    k, passes, _ = batch.shape
+    each = max(1, most // passes)
+    sums = batch.cumsum(2)
+    marks = torch.from_numpy(rng.random((k, passes, each))).to(batch.device) * sums[:, :, -1:]
+    marks = torch.minimum(marks, torch.nextafter(sums[:, :, -1:], torch.zeros_like(sums[:, :, -1:])))
+    labels = torch.searchsorted(sums, marks, right=True).reshape(k, -1)  # (k, ways)
+    # In logarithms: the probability of a long list of labels is too small for a float.
+    log_joint = torch.zeros(passes, labels.shape[1], dtype=batch.dtype, device=batch.device)
+    for probs, answer in zip(batch.log(), labels, strict=True):
+        log_joint += probs[:, answer]
+    shares = torch.full_like(log_joint[0], 1 / labels.shape[1])
+    return Answers(shares, log_joint.softmax(0).T)
+
+
+class Search:
+    """Greedy choice without looking at everybody.
+
+    What a row adds is at most what it said alone, and less the more is chosen. So rows are looked at from the highest
+    `bounds` downward, until no row that is left could do better than the best so far. `expected` is the entropy of a
+    row's label if one knew the right pass.
+    """
+
+    def __init__(
+        self,
+        stochastic: Float[Tensor, "n t c"],
+        rows: Int[Tensor, "m"],
+        expected: Float[Tensor, "m"],
+        bounds: Float[Tensor, "m"],
+    ) -> None:
+        self.stochastic, self.rows, self.expected, self.bounds = stochastic, rows, expected, bounds
+        self.chosen: list[int] = []  # places in `rows`
+
+    def step(self, answers: Answers, exact: bool) -> float:
+        """Choose one more; gives what it adds to the mutual information of the batch."""
+        left = len(self.rows) - len(self.chosen)
+        order = torch.sort(self.bounds, descending=True, stable=True).indices[:left]
+        gains = torch.full_like(self.bounds, -1.0)
+        best = -1.0
+        width = (len(answers.shares) + self.stochastic.shape[1]) * self.stochastic.shape[2]
+        for block in torch.split(order, max(1, BLOCK // width)):
+            if best > float(self.bounds[block[0]]):
+                break
+            gain = answers.expected_entropy(self.stochastic[self.rows[block]].double()) - self.expected[block]
+            # Drawn answers may promise more than is possible. The bound holds for the truth.
+            gains[block] = torch.minimum(gain.clamp_min_(0), self.bounds[block])
+            best = max(best, float(gains[block].max()))
+        if exact:
+            self.bounds = torch.where(gains >= 0, gains, self.bounds)
+        place = int(gains.argmax())
+        self.bounds[place] = -1.0  # below all that are left
+        self.chosen.append(place)
+        return float(gains[place])

@@ -1,0 +1,147 @@
+"""BGADL: BALD's rows, and for every labelled image one more that a generator makes of it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.adversary import checked_iterations, passes_over, shuffled
+from understudy.strategies.autoencoders import (
+    Autoencoder,
+    ImageInputs,
+    convolutions,
+    encode_rows,
+    from_square,
+    kl_divergence,
+    make_autoencoder,
+    start_kaiming,
+)
+from understudy.strategies.bald import mutual_information, stochastic_needs
+from understudy.strategies.draws import seeded_layers, torch_generator
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import top
+from understudy.strategies.view import Picks, PoolView, checked_whole
+
+
+class Critic(nn.Module):
+    """Looks at an image: is it real, and of which class?"""
+
+    def __init__(self, channels: int, n_classes: int) -> None:
+        super().__init__()
+        self.trunk, width = convolutions(channels)
+        start_kaiming(self.trunk)
+        self.real = nn.Linear(width, 1)
+        self.classes = nn.Linear(width, n_classes)
+
+    def forward(self, x: Float[Tensor, "b ch h w"]) -> tuple[Float[Tensor, "b"], Float[Tensor, "b c"]]:
+        """Logits of both."""
+        hidden = self.trunk(x)
+        return self.real(hidden)[:, 0], self.classes(hidden)
+
+
+@dataclass(frozen=True)
+class Bgadl:
+    """The rows of a random subset whose label says most about the learner; `augment` doubles the training set."""
+
+    passes: int = 20
+    dropout: float = 0.5
+    subset_size: int | None = 2000
+    # Of the generator that `augment` trains:
+    iterations: int | None = None  # None: 100 passes over the labelled images
+    beta: float = 1.0  # weight of the KL divergence
+    latent: int = 32
+    batch_size: int = 100
+    learning_rate: float = 5e-4
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        stochastic_needs(self.passes, self.dropout)
+        checked_iterations(self.iterations)
+        for name in ("latent", "batch_size") if self.subset_size is None else ("latent", "batch_size", "subset_size"):
+            checked_whole(name, getattr(self, name), 1)
+        if not 0 <= self.beta < float("inf"):
+            raise UnderstudyError(f"beta must be 0 or more; got {self.beta}")
+        if not 0 < self.learning_rate < float("inf"):
+            raise UnderstudyError(f"learning_rate must be above 0; got {self.learning_rate}")
+        try:
+            torch.device(self.device)
+        except RuntimeError as error:
+            raise UnderstudyError(f"device must be cpu or cuda; got {self.device!r}") from error
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"stochastic", "images"}), passes=self.passes, dropout=self.dropout)
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n, self.subset_size, rng)
+        _ = view.images  # `augment` will want them: say so before anybody has labelled
+        return top(rows, mutual_information(view.stochastic, rows), n)
+
+    def augment(
+        self, images: np.ndarray, labels: np.ndarray, n_classes: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """For each image one that a generator, trained on all of them, makes of it; with the same label."""
+        if len(images) != len(labels) or not len(labels):
+            raise UnderstudyError(f"give some images and a label for each; got {len(images)} and {len(labels)}")
+        inputs = ImageInputs(images, torch.device(self.device))
+        vae = self.train(inputs, torch.from_numpy(np.asarray(labels, np.int64)), n_classes, rng)
+        made = [
+            rebuilt(vae, inputs, rows, images.shape[1:3])
+            for rows in np.array_split(np.arange(len(images)), -(-len(images) // 1024))
+        ]
+        return np.concatenate(made).reshape(images.shape), np.array(labels)
+
+    def train(
+        self, inputs: ImageInputs, labels: Int[Tensor, "n"], n_classes: int, rng: np.random.Generator
+    ) -> Autoencoder:
+        """Autoencoder and critic in turns: one step of each a batch."""
+        with seeded_layers(rng):
+            vae = make_autoencoder(inputs.shape, self.latent)
+            critic = Critic(inputs.shape[0], n_classes)
+        vae.to(inputs.device).train()
+        critic.to(inputs.device).train()
+        making = torch.optim.Adam(vae.parameters(), self.learning_rate)
+        judging = torch.optim.Adam(critic.parameters(), self.learning_rate)
+        noise, labels = torch_generator(rng), labels.to(inputs.device)
+        batches = shuffled(np.arange(len(labels)), self.batch_size, rng)
+        iterations = self.iterations or passes_over(len(labels), self.batch_size)
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False):
+            for _ in range(iterations):
+                rows = next(batches)
+                x, y = inputs(rows), labels[torch.from_numpy(rows).to(inputs.device)]
+                mean, log_variance = vae.encode(x)
+                drawn = torch.randn(mean.shape, generator=noise).to(mean.device)
+                made = vae.decoder(mean + (log_variance / 2).exp() * drawn)
+                judged = critic_loss(critic, x, made.detach(), y)
+                judging.zero_grad()
+                judged.backward()  # type: ignore[no-untyped-call]
+                judging.step()
+                fitted = functional.mse_loss(made, x) + self.beta * kl_divergence(mean, log_variance, "mean")
+                making.zero_grad()
+                (fitted + opinion(critic, made, y, real=True)).backward()  # type: ignore[no-untyped-call]
+                making.step()
+        return vae
+
+
+def critic_loss(
+    critic: Critic, x: Float[Tensor, "b ch h w"], made: Float[Tensor, "b ch h w"], y: Int[Tensor, "b"]
+) -> Float[Tensor, ""]:
+    """Real images are to be called real and made ones made, and both by their class."""
+    return opinion(critic, x, y, real=True) + opinion(critic, made, y, real=False)
+
+
+def opinion(critic: Critic, x: Float[Tensor, "b ch h w"], y: Int[Tensor, "b"], real: bool) -> Float[Tensor, ""]:
+    """How far the critic is from calling these real, or made, and of these classes."""
+    state, classes = critic(x)
+    target = torch.full_like(state, float(real))
+    return functional.binary_cross_entropy_with_logits(state, target) + functional.cross_entropy(classes, y)
+
+
+@torch.no_grad()
+def rebuilt(vae: Autoencoder, inputs: ImageInputs, rows: Int[np.ndarray, "b"], size: tuple[int, int]) -> np.ndarray:
+    """What the decoder makes of the means of the latents, as bytes of the size the images had."""
+    return from_square(vae.decoder(encode_rows(vae, inputs, rows)), size).cpu().numpy()

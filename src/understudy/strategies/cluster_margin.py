@@ -1,0 +1,146 @@
+"""Cluster-Margin: the smallest margins, spread over the clusters of a hierarchical clustering, small ones first."""
+
+import hashlib
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+from torch import Tensor
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.clusters import Points, Space, check_space, k_means, table_of
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import picks, top
+from understudy.strategies.uncertainty import margin
+from understudy.strategies.view import Picks, PoolView
+
+CELL_ITERATIONS = 10  # of the k-means that divides a large pool
+
+
+@dataclass(frozen=True)
+class ClusterMargin:
+    """Random picks from the `per_pick * n` smallest margins, one a cluster and turn, the smallest clusters first.
+
+    The pool is clustered when it is first seen. The object remembers that until it is shown other features.
+    """
+
+    on: Space = "features"
+    per_pick: float = 10.0
+    average_size: float = 10.0
+    distance: float | None = None
+    cell_rows: int = 2_000
+    normalise: bool = True
+    _known: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_space(self.on)
+        for name in ("per_pick", "average_size"):
+            if not getattr(self, name) >= 1:
+                raise UnderstudyError(f"{name} must be 1 or more; got {getattr(self, name)}")
+        if self.distance is not None and not self.distance >= 0:
+            raise UnderstudyError(f"distance must be 0 or more, or None for the average size; got {self.distance}")
+        if self.cell_rows < 2:
+            raise UnderstudyError(f"cell_rows must be 2 or more; got {self.cell_rows}")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({self.on, "probs"}))
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n)
+        # Drawn whether or not it is of use, so that the picks of a round do not depend on when the pool was clustered.
+        seed = int(rng.integers(2**63))
+        doubts = margin(view.probs[rows])
+        kept = top(rows, doubts, min(len(rows), max(n, round(self.per_pick * n)))).rows
+        clusters = self.clusters(table_of(view, self.on), seed).cpu().numpy()[kept]
+        chosen = kept[round_robin(clusters, rng.permutation(len(kept)), n)]
+        return picks(torch.from_numpy(chosen), margin(view.probs[view.labels.new_tensor(chosen)]))
+
+    def clusters(self, features: Float[Tensor, "n d"], seed: int) -> Int[Tensor, "n"]:
+        """The cluster of each row, made once for these features."""
+        name = fingerprint(features)
+        if name not in self._known:
+            made = average_linkage(
+                Points(features, unit=self.normalise),
+                self.cell_rows,
+                self.average_size if self.distance is None else None,
+                self.distance or 0.0,
+                np.random.default_rng(seed),
+            )
+            self._known.clear()
+            self._known[name] = made
+        return self._known[name]
+
+
+def round_robin(clusters: Int[np.ndarray, "m"], order: Int[np.ndarray, "m"], n: int) -> Int[np.ndarray, "n"]:
+    """Places of n picks: each cluster in turn gives one, smallest cluster first, until all have given all.
+
+    `order` says which of its members a cluster gives first; clusters of one size take turns by their number.
+    """
+    _, cluster, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    mine = cluster[order]
+    grouped = np.argsort(mine, kind="stable")
+    turn = np.empty(len(order), dtype=np.int64)  # how many of its cluster come before it
+    turn[grouped] = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return order[np.lexsort((mine, sizes[mine], turn))[:n]]
+
+
+def average_linkage(
+    points: Points, cell_rows: int, average_size: float | None, distance: float, rng: np.random.Generator
+) -> Int[Tensor, "m"]:
+    """Agglomerative clustering by the mean distance between clusters, cut at one height for all.
+
+    The height is the smallest at which clusters have `average_size` points on average, or `distance` if that is None.
+    Exact for up to `cell_rows` points. More are divided by k-means into cells that are clustered one by one, because
+    the clusters are far smaller than a cell and the distances of all pairs would not fit: O(m · cell_rows · d).
+    """
+    cells = list(divided(points, cell_rows, rng))
+    trees = [_tree(points, cell) for cell in cells]
+    if average_size is not None:
+        heights = np.sort(np.concatenate([tree[:, 2] for tree in trees]))
+        merges = min(len(heights), len(points) - int(len(points) / average_size))
+        distance = float(heights[merges - 1]) if merges else -1.0
+    assignment = torch.empty(len(points), dtype=torch.int64)
+    found = 0
+    for cell, tree in zip(cells, trees, strict=True):
+        flat = fcluster(tree, distance, "distance") if len(tree) else np.ones(1, dtype=np.int64)
+        assignment[cell.cpu()] = torch.from_numpy(flat.astype(np.int64)) - 1 + found
+        found += int(flat.max())
+    return assignment
+
+
+def divided(points: Points, limit: int, rng: np.random.Generator) -> list[Int[Tensor, "_"]]:
+    """The places of all points in cells of at most `limit` neighbours."""
+    cells, large = [], [torch.arange(len(points), device=points.device)]
+    while large:
+        places = large.pop()
+        if len(places) <= limit:
+            cells.append(places)
+            continue
+        rows = places if points.rows is None else points.rows[places]
+        k = -(-2 * len(places) // limit)
+        near = k_means(Points(points.table, rows, points.unit), k, rng, max_iterations=CELL_ITERATIONS)
+        parts = [places[near.assignment == c] for c in near.sizes.nonzero()[:, 0]]
+        # Copies cannot be told apart: cut them as they come.
+        large += parts if len(parts) > 1 else list(torch.split(places, limit))
+    return cells
+
+
+def _tree(points: Points, cell: Int[Tensor, "m"]) -> Float[np.ndarray, "t 4"]:
+    """SciPy's table of merges, m - 1 of them."""
+    if len(cell) == 1:
+        return np.empty((0, 4))
+    members = points.take(cell).double()
+    members = members - members.mean(0)
+    distances = torch.cdist(members, members).cpu().numpy()
+    return np.asarray(linkage(squareform(distances, checks=False), "average"))
+
+
+def fingerprint(features: Float[Tensor, "n d"]) -> str:
+    """A name for these values, the same for a copy of them; one pass over the features."""
+    direction = torch.from_numpy(np.random.default_rng(0).standard_normal(features.shape[1])).to(features)
+    shadow = (features @ direction).cpu().numpy()  # (n,)
+    return hashlib.blake2b(f"{tuple(features.shape)}".encode() + shadow.tobytes(), digest_size=16).hexdigest()

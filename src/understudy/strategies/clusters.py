@@ -1,0 +1,323 @@
+"""What strategies that cluster share: points read block by block, k-means, and the member nearest to each centre."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.view import PoolView
+
+Space = Literal["hidden", "features"]
+BLOCK_BYTES: Final = {"cpu": 2**21, "cuda": 2**28}
+SEEDING_ROWS: Final = 2_000  # at the least, and for each centre:
+SEEDING_ROWS_PER_CENTRE: Final = 5
+LLOYD_UP_TO: Final = 500  # clusters; mini-batches beyond
+BATCH_SIZE: Final = 5_000
+MAX_ITERATIONS: Final = 100
+MAX_EPOCHS: Final = 10  # over the mini-batches
+TOLERANCE: Final = 1e-3
+EPOCH_TOLERANCE: Final = 2e-2  # an epoch's inertia still counts the centres it began with, so it falls by more
+EPS: Final = 1e-12
+
+
+def table_of(view: PoolView, on: Space) -> Float[Tensor, "n _"]:
+    """What to cluster: the learner's last hidden layer, or the pool's own features."""
+    return view.hidden if on == "hidden" else view.features
+
+
+def check_space(on: str) -> None:
+    if on not in get_args(Space):
+        raise UnderstudyError(f"on must be one of {', '.join(get_args(Space))}; got {on!r}")
+
+
+def unit_length(points: Float[Tensor, "*m d"]) -> Float[Tensor, "*m d"]:
+    """Each point divided by its length; zeros stay zeros."""
+    return points / points.norm(dim=-1, keepdim=True).clamp_min(EPS)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """m rows of a table, all if none are named, as they are or at length 1. Only a block is ever copied.
+
+    What is read may be part of the table itself: do not write to it.
+    """
+
+    table: Float[Tensor, "n d"]
+    rows: Int[Tensor, "m"] | None = None
+    unit: bool = False
+
+    def __len__(self) -> int:
+        return len(self.table) if self.rows is None else len(self.rows)
+
+    @property
+    def device(self) -> torch.device:
+        return self.table.device
+
+    def take(self, places: Int[Tensor, "b"]) -> Float[Tensor, "b d"]:
+        """The points at these places, 0 to m - 1."""
+        return self._made(self.table[places if self.rows is None else self.rows[places]])
+
+    def blocks(self) -> Iterator[tuple[int, Float[Tensor, "b d"]]]:
+        """All points in order, as (first place, block) pairs."""
+        width = self.table.shape[1] * self.table.element_size()
+        size = max(1, BLOCK_BYTES[self.device.type] // width)
+        for first in range(0, len(self), size):
+            some = slice(first, first + size)
+            yield first, self._made(self.table[some] if self.rows is None else self.table[self.rows[some]])
+
+    def _made(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+        return unit_length(block) if self.unit else block
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Some clusters may have no member, where points coincide."""
+
+    centres: Float[Tensor, "k d"]
+    assignment: Int[Tensor, "m"]  # the nearest centre of each point
+    distances: Float[Tensor, "m"]  # squared, to that centre
+
+    def __len__(self) -> int:
+        return len(self.centres)
+
+    @property
+    def sizes(self) -> Int[Tensor, "k"]:
+        return torch.bincount(self.assignment, minlength=len(self))
+
+
+def k_means(
+    points: Points | Float[Tensor, "m d"],
+    k: int,
+    rng: np.random.Generator,
+    *,
+    weights: Float[Tensor, "m"] | None = None,
+    lloyd_up_to: int = LLOYD_UP_TO,
+    batch_size: int = BATCH_SIZE,
+    max_iterations: int = MAX_ITERATIONS,
+    tolerance: float = TOLERANCE,
+) -> Clusters:
+    """k centres (m if there are fewer points), and each point's nearest: the assignment is made to these very centres.
+
+    Seeded by k-means++ on a sample. Lloyd's iterations over all points up to `lloyd_up_to` clusters, until the inertia
+    falls by less than `tolerance` of itself; mini-batches beyond, if there are more points than one holds. A centre
+    that loses all its points restarts at the point that is farthest from its own. O(mkd) an iteration or epoch.
+
+    The engine's k-means reads memory maps and gives centres only; this one knows weights, mini-batches and members.
+    """
+    given = points if isinstance(points, Points) else Points(points)
+    m = len(given)
+    if k >= m:
+        places = torch.arange(m, device=given.device)
+        return Clusters(given.take(places), places, given.table.new_zeros(m))
+    scaled = _Scaled.of(given)
+    mass = _mass(weights, scaled)
+    centres = _seeds(scaled, k, mass, rng)
+    if k <= lloyd_up_to or m <= batch_size:
+        centres = _lloyd(scaled, centres, mass, max_iterations, tolerance)
+    else:
+        centres = _mini_batches(scaled, centres, mass, batch_size, rng)
+    assignment, distances = _assign(scaled, centres)
+    return Clusters(centres * scaled.spread + scaled.origin, assignment, distances * scaled.spread**2)
+
+
+def nearest_members(points: Points, clusters: Clusters, n: int) -> Int[Tensor, "n"]:
+    """n distinct places: the member nearest to each centre, largest clusters first.
+
+    Where clusters are empty or too few, the rest are points as far as can be from all that were chosen before.
+    """
+    by_distance = torch.sort(clusters.distances, stable=True).indices
+    order = by_distance[torch.sort(clusters.assignment[by_distance], stable=True).indices]
+    owners = clusters.assignment[order]
+    is_first = torch.ones_like(owners, dtype=torch.bool)
+    is_first[1:] = owners[1:] != owners[:-1]
+    nearest, owners = order[is_first], owners[is_first]  # one for each cluster that has members
+    chosen = nearest[torch.sort(clusters.sizes[owners], descending=True, stable=True).indices][:n]
+    return chosen if len(chosen) == n else _refilled(points, chosen, n)
+
+
+def nearest_centres(
+    points: Points, centres: Float[Tensor, "k d"]
+) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:  # fmt: skip
+    """The nearest centre of each point, and the squared distance to it."""
+    scaled = _Scaled.of(points)
+    nearest, distances = _assign(scaled, (centres - scaled.origin) / scaled.spread)
+    return nearest, distances * scaled.spread**2
+
+
+# -- inside ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaled:
+    """Points freed from their common offset and unit, so that neither costs digits where squares are subtracted."""
+
+    points: Points
+    origin: Float[Tensor, "d"]
+    spread: float
+
+    @classmethod
+    def of(cls, points: Points) -> "_Scaled":
+        origin = torch.zeros(points.table.shape[1], dtype=torch.float64, device=points.device)
+        for _, block in points.blocks():
+            origin += block.sum(0, dtype=torch.float64)
+        origin = (origin / len(points)).to(points.table.dtype)
+        squares = 0.0
+        for _, block in points.blocks():
+            squares += float((block - origin).square_().sum(dtype=torch.float64))
+        spread = (squares / len(points)) ** 0.5
+        return cls(points, origin, spread if spread > 0 else 1.0)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def take(self, places: Int[Tensor, "b"]) -> Float[Tensor, "b d"]:
+        return (self.points.take(places) - self.origin).div_(self.spread)
+
+    def blocks(self) -> Iterator[tuple[int, Float[Tensor, "b d"]]]:
+        for first, block in self.points.blocks():
+            yield first, (block - self.origin).div_(self.spread)
+
+
+def _mass(weights: Float[Tensor, "m"] | None, scaled: _Scaled) -> Float[Tensor, "m"]:
+    """Weights about 1. Where all are 0, nothing tells the points apart: all count the same."""
+    like = scaled.points.table
+    if weights is None or float(weights.max()) <= 0:
+        return torch.ones(len(scaled), dtype=like.dtype, device=like.device)
+    return (weights / weights.max()).to(like.dtype)
+
+
+def _seeds(scaled: _Scaled, k: int, mass: Float[Tensor, "m"], rng: np.random.Generator) -> Float[Tensor, "k d"]:
+    """Greedy k-means++ on a sample: of several points drawn by squared distance, the one that helps all most."""
+    m, trials = len(scaled), 2 + int(math.log(k))
+    size = min(m, max(SEEDING_ROWS, SEEDING_ROWS_PER_CENTRE * k))
+    places = torch.from_numpy(np.sort(rng.choice(m, size, replace=False))).to(mass.device)
+    sample, odds = scaled.take(places), mass[places].double()
+    squares = sample.square().sum(1)
+    gaps = torch.full_like(odds, torch.inf)  # squared distances to the nearest seed
+    chosen: list[int] = []
+    while len(chosen) < k:
+        odds_now = odds * gaps if chosen else odds
+        sums = np.cumsum(odds_now.cpu().numpy())  # a GPU's sums have no fixed order
+        if not sums[-1] > 0:  # the rest are copies, or weigh nothing
+            chosen += np.setdiff1d(np.arange(size), chosen)[: k - len(chosen)].tolist()
+            break
+        # Rounding may lead past the last point that can be drawn.
+        drawn = np.searchsorted(sums, rng.random(trials if chosen else 1) * sums[-1], "right")
+        tried = torch.from_numpy(np.minimum(drawn, np.flatnonzero(np.diff(sums, prepend=0.0))[-1])).to(mass.device)
+        near = (squares[:, None] + squares[tried]).addmm_(sample, sample[tried].T, alpha=-2.0)  # (size, trials)
+        near = torch.minimum(near.clamp_min_(0.0).double(), gaps[:, None])
+        best = int((odds @ near).argmin())
+        gaps = near[:, best]
+        chosen.append(int(tried[best]))
+        gaps[chosen[-1]] = 0.0
+    return sample[torch.tensor(chosen, device=mass.device)]
+
+
+def _lloyd(
+    scaled: _Scaled, centres: Float[Tensor, "k d"], mass: Float[Tensor, "m"], max_iterations: int, tolerance: float
+) -> Float[Tensor, "k d"]:
+    before = float("inf")
+    for _ in range(max_iterations):
+        sums, counts = torch.zeros_like(centres), centres.new_zeros(len(centres))
+        gaps = centres.new_empty(len(scaled))
+        for first, block in scaled.blocks():
+            part = mass[first : first + len(block)]
+            nearest, gaps[first : first + len(block)] = _nearest(block, centres)
+            sums += _sums(block * part[:, None], nearest, len(centres))
+            counts += _sums(part[:, None], nearest, len(centres))[:, 0]
+        inertia = float((gaps * mass).sum(dtype=torch.float64))
+        centres = torch.where(counts[:, None] > 0, sums / _divisors(counts), centres)
+        _restart(centres, counts, gaps * mass, scaled)
+        if before - inertia <= tolerance * inertia:
+            break
+        before = inertia
+    return centres
+
+
+def _mini_batches(
+    scaled: _Scaled, centres: Float[Tensor, "k d"], mass: Float[Tensor, "m"], size: int, rng: np.random.Generator
+) -> Float[Tensor, "k d"]:
+    """Each centre is the mean of all that was ever assigned to it. Epochs go over all points in random order."""
+    k, before = len(centres), float("inf")
+    total = centres.new_zeros(k)
+    for _ in range(MAX_EPOCHS):
+        order = rng.permutation(len(scaled))
+        met, inertia = centres.new_zeros(k), 0.0
+        gaps = centres.new_zeros(len(scaled))
+        for first in range(0, len(order), size):
+            places = torch.from_numpy(np.sort(order[first : first + size])).to(mass.device)
+            batch, part = scaled.take(places), mass[places]
+            nearest, gaps[places] = _nearest(batch, centres)
+            counts = _sums(part[:, None], nearest, k)[:, 0]
+            total += counts
+            met += counts
+            moves = _sums(batch.mul_(part[:, None]), nearest, k) - counts[:, None] * centres
+            centres = centres + moves / _divisors(total)
+            inertia += float((gaps[places] * part).sum(dtype=torch.float64))
+        total[_restart(centres, met, gaps * mass, scaled)] = 0
+        if before - inertia <= EPOCH_TOLERANCE * inertia:
+            break
+        before = inertia
+    return centres
+
+
+def _restart(
+    centres: Float[Tensor, "k d"], counts: Float[Tensor, "k"], gaps: Float[Tensor, "m"], scaled: _Scaled
+) -> Int[Tensor, "e"]:
+    """Centres that nobody is near to go where the worst served points are. Which those were."""
+    empty = (counts <= 0).nonzero()[:, 0]
+    if len(empty):
+        centres[empty] = scaled.take(torch.sort(gaps, descending=True, stable=True).indices[: len(empty)])
+    return empty
+
+
+def _divisors(counts: Float[Tensor, "k"]) -> Float[Tensor, "k 1"]:
+    return torch.where(counts > 0, counts, 1.0)[:, None]
+
+
+def _nearest(block: Float[Tensor, "b d"], centres: Float[Tensor, "k d"]) -> tuple[Int[Tensor, "b"], Float[Tensor, "b"]]:
+    offsets = centres.square().sum(1)
+    smallest, nearest = torch.addmm(offsets, block, centres.T, alpha=-2.0).min(1)  # (b, k)  |u|² - 2 x·u
+    return nearest, smallest.add_(block.square().sum(1)).clamp_min_(0.0)
+
+
+def _assign(scaled: _Scaled, centres: Float[Tensor, "k d"]) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
+    """As `_nearest`, for all points; the distances are sums of squares, which lose no digits, not a difference."""
+    assignment = torch.empty(len(scaled), dtype=torch.int64, device=centres.device)
+    distances = centres.new_empty(len(scaled))
+    for first, block in scaled.blocks():
+        nearest, _ = _nearest(block, centres)
+        assignment[first : first + len(block)] = nearest
+        distances[first : first + len(block)] = block.sub_(centres[nearest]).square_().sum(1)
+    return assignment, distances
+
+
+def _sums(block: Float[Tensor, "b d"], nearest: Int[Tensor, "b"], k: int) -> Float[Tensor, "k d"]:
+    """Sums of the block's rows by cluster. Atomic adds on a GPU have no fixed order; a product has."""
+    if block.device.type == "cpu":
+        return block.new_zeros((k, block.shape[1])).index_add_(0, nearest, block)
+    return torch.nn.functional.one_hot(nearest, k).to(block.dtype).T @ block
+
+
+def _refilled(points: Points, chosen: Int[Tensor, "c"], n: int) -> Int[Tensor, "n"]:
+    """Farthest first, ties to the lowest place."""
+    _, gaps = nearest_centres(points, points.take(chosen))
+    gaps[chosen] = -1.0
+    more: list[int] = []
+    while len(chosen) + len(more) < n and float(gaps.max()) > 0:
+        more.append(int(gaps.argmax()))
+        new = points.take(gaps.argmax()[None])
+        for first, block in points.blocks():
+            part = gaps[first : first + len(block)]
+            torch.minimum(part, (block - new).square_().sum(1), out=part)
+        gaps[more[-1]] = -1.0
+    left = torch.ones(len(points), dtype=torch.bool, device=points.device)
+    chosen = torch.cat([chosen, torch.tensor(more, dtype=torch.int64, device=points.device)])
+    left[chosen] = False  # and copies of what is chosen, if nothing else is left
+    return torch.cat([chosen, left.nonzero()[: n - len(chosen), 0]])

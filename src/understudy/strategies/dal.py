@@ -1,0 +1,159 @@
+"""DAL: the rows that a small classifier can tell from the labelled ones most surely."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.draws import seeded_layers, torch_generator
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import top, weighted_draw
+from understudy.strategies.view import Picks, PoolView, checked_whole
+
+BLOCK: Final = 4096  # rows a prediction takes at a time
+SHARPNESS: Final = 0.01  # of the draw: it falls by a factor e with each so much less probability
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the classifier is trained: Adam, until it is right often enough or the epochs are over."""
+
+    learning_rate: float
+    epochs: int
+    batch_size: int
+
+
+# By the number of inputs; all other numbers are trained as the last says.
+TRAININGS: Final = {512: Training(2e-4, 500, 1024), 128: Training(1e-4, 1000, 128)}
+OTHERWISE: Final = Training(1e-3, 1000, 32)
+
+
+@dataclass(frozen=True)
+class DAL:
+    """The picks in sub-batches, each the surest to be unlabelled to a classifier that counts earlier ones as labelled.
+
+    `learning_rate`, `max_epochs` and `batch_size` depend on the number of inputs where they are not given.
+    """
+
+    stochastic: bool = False
+    sub_batches: int | None = None  # 20, or 10 if stochastic
+    subsample: int = 10  # unlabelled rows a labelled one
+    stop_above: float = 0.98
+    learning_rate: float | None = None
+    max_epochs: int | None = None
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("sub_batches", "subsample", "max_epochs", "batch_size"):
+            if getattr(self, name) is not None:
+                checked_whole(name, getattr(self, name), 1)
+        if not 0 < self.stop_above <= 1:
+            raise UnderstudyError(f"stop_above must be an accuracy above 0, at most 1; got {self.stop_above!r}")
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise UnderstudyError(f"learning_rate must be above 0; got {self.learning_rate!r}")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"hidden"}), labelled=1)
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n)
+        view.require_labelled("dal")
+        taken = view.taken
+        most = self.subsample * len(taken)
+        chosen = []
+        for size in self.sizes(n):
+            some = subset(rows, max(size, min(most, len(rows))), rng)
+            likely = self.unlabelled_probability(view.hidden, taken, some, rng)
+            if self.stochastic:
+                found = weighted_draw(some, likely, (likely - 1) / SHARPNESS, size, rng)
+            else:
+                found = top(some, likely, size)
+            chosen.append(found)
+            new = torch.from_numpy(found.rows).to(rows.device)
+            taken = torch.cat([taken, new])
+            rows = rows[~torch.isin(rows, new)]
+        return Picks(np.concatenate([some.rows for some in chosen]), np.concatenate([some.scores for some in chosen]))
+
+    def sizes(self, n: int) -> list[int]:
+        """n in parts as equal as can be, none of them 0."""
+        parts = min(self.sub_batches or (10 if self.stochastic else 20), n)
+        return [(i + 1) * n // parts - i * n // parts for i in range(parts)]
+
+    def unlabelled_probability(
+        self, hidden: Float[Tensor, "n h"], taken: Int[Tensor, "t"], rows: Int[Tensor, "m"], rng: np.random.Generator
+    ) -> Float[Tensor, "m"]:
+        """How surely each row is told from those taken by a classifier that is trained to do so."""
+        usual = TRAININGS.get(hidden.shape[1], OTHERWISE)
+        training = Training(
+            self.learning_rate or usual.learning_rate,
+            self.max_epochs or usual.epochs,
+            self.batch_size or usual.batch_size,
+        )
+        with seeded_layers(rng):
+            classifier = make_classifier(hidden.shape[1]).to(hidden)
+        train(classifier, hidden, taken, rows, training, self.stop_above, torch_generator(rng))
+        with torch.no_grad():
+            logits = [classifier(hidden[some]).double() for some in torch.split(rows, BLOCK)]
+        return torch.cat(logits).softmax(1)[:, 1]
+
+
+def subset(rows: Int[Tensor, "m"], size: int, rng: np.random.Generator) -> Int[Tensor, "s"]:
+    """So many of the rows at random, ascending as they are."""
+    drawn = np.sort(rng.choice(len(rows), size, replace=False))
+    return rows[torch.from_numpy(drawn).to(rows.device)]
+
+
+def make_classifier(inputs: int) -> nn.Sequential:
+    """Three hidden layers and two classes, taken or not; narrow where there is little to see."""
+    width = 20 if inputs < 30 else 256
+    return nn.Sequential(
+        nn.Linear(inputs, width),
+        nn.ReLU(),
+        nn.Linear(width, width),
+        nn.ReLU(),
+        nn.Linear(width, width),
+        nn.ReLU(),
+        nn.Linear(width, 2),
+    )
+
+
+@torch.inference_mode(False)
+@torch.enable_grad()
+def train(
+    classifier: nn.Sequential,
+    hidden: Float[Tensor, "n h"],
+    taken: Int[Tensor, "t"],
+    others: Int[Tensor, "m"],
+    training: Training,
+    stop_above: float,
+    generator: torch.Generator,
+) -> int:
+    """Train the classifier, and return the number of epochs it took.
+
+    It ends as soon as it is right about more than this share of the rows: one that knows every row by heart has no
+    doubt left to rank by. Each class counts as if both were equally frequent.
+    """
+    rows = torch.cat([taken, others])
+    is_other = torch.arange(len(rows), device=rows.device) >= len(taken)
+    weights = torch.where(is_other, len(rows) / len(others), len(rows) / len(taken)).to(hidden.dtype)
+    optimiser = torch.optim.Adam(classifier.parameters(), lr=training.learning_rate, fused=True)
+    for epoch in range(training.epochs):
+        right = torch.zeros((), dtype=torch.int64, device=rows.device)
+        order = torch.randperm(len(rows), generator=generator).to(rows.device)
+        for batch in torch.split(order, training.batch_size):
+            logits, classes = classifier(hidden[rows[batch]]), is_other[batch].long()
+            loss = (weights[batch] * cross_entropy(logits, classes, reduction="none")).mean()
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            right += (logits.argmax(1) == classes).sum()
+        if int(right) > stop_above * len(rows):
+            return epoch + 1
+    return training.epochs

@@ -1,0 +1,80 @@
+"""EMOC: the rows whose label is expected to change the model's outputs most."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from understudy.core.rows import FLOOR
+from understudy.core.surrogate import Surrogate
+from understudy.strategies.gaussian_process import GaussianProcess
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import top
+from understudy.strategies.view import Picks, PoolView, checked_whole
+
+ENTRIES = 2**23  # covariances held at a time
+
+
+@dataclass
+class EMOC:
+    """Expected model output change of our sparse Gaussian process, which starts from the learner's predictions."""
+
+    max_candidates: int = 1000
+    basis_size: int = 200
+    width: float = 0.5
+    noise: float = 0.01
+
+    process: GaussianProcess = field(init=False, repr=False)  # keeps basis and widths while the features are the same
+
+    def __post_init__(self) -> None:
+        checked_whole("max_candidates", self.max_candidates, 1)
+        self.process = GaussianProcess(basis_size=self.basis_size, width=self.width, noise=self.noise)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"features", "probs"}))
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n, self.max_candidates, rng)
+        surrogate = self.process.following(view, rng)
+        return top(rows.cpu(), torch.from_numpy(output_change(surrogate, rows.cpu().numpy())), n)
+
+
+def output_change(surrogate: Surrogate, rows: np.ndarray) -> np.ndarray:
+    """(q,): how far a label of each row is expected to move the surrogate's mean, on average over the pool.
+
+    A label y of row i moves row j by c_ij (e_y - f_i)/S_i, and distances are summed over the classes. So what is
+    expected of the label and what is summed over the pool are two factors.
+    """
+    means = torch.from_numpy(surrogate.mean[rows]).double()
+    variances = surrogate.variance[rows]
+    change = np.empty(len(rows))
+    size = max(1, ENTRIES // len(surrogate))
+    for some in (slice(first, first + size) for first in range(0, len(rows), size)):
+        covariances = surrogate.covariance(rows[some])
+        answered = variance_of_answers(surrogate, covariances, rows[some], variances[some])
+        change[some] = np.abs(covariances, out=covariances).mean(0) / answered
+    return change * expected_surprise(means).numpy()
+
+
+def variance_of_answers(
+    surrogate: Surrogate, covariances: Float[np.ndarray, "n q"], rows: np.ndarray, variances: Float[np.ndarray, "q"]
+) -> Float[np.ndarray, "q"]:
+    """S = ν + g of some rows: their predictive variance, kept above the floor that the surrogate has for ν."""
+    g = covariances[rows, np.arange(len(rows))]
+    return np.maximum(variances, g + FLOOR[getattr(torch, surrogate.dtype)])
+
+
+def on_simplex(means: Float[Tensor, "*m c"]) -> Float[Tensor, "*m c"]:
+    """Means as probabilities: none below zero, with sum 1."""
+    clipped = means.clamp_min(0.0)
+    return clipped / clipped.sum(-1, keepdim=True)
+
+
+def expected_surprise(means: Float[Tensor, "q c"]) -> Float[Tensor, "q"]:
+    """Σ_y p_y |e_y - f|₁ with p the mean f on the simplex; 2 (1 - Σ p²) where f is there already."""
+    sizes = means.abs()
+    distances = sizes.sum(1, keepdim=True) - sizes + (1 - means).abs()
+    return (on_simplex(means) * distances).sum(1)

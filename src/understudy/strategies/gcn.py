@@ -1,0 +1,134 @@
+"""SeqGCN: a graph network learns which rows are labelled, along their similarities. Names: uncertain_gcn, core_gcn."""
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import logsigmoid, normalize
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.draws import torch_generator
+from understudy.strategies.kcenter import kcenter_greedy
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import picks, top
+from understudy.strategies.view import Picks, PoolView, checked_whole
+
+Rule = Literal["uncertain", "core"]
+Normalisation = Literal["columns", "rows"]
+# A row that resembles no other has no weight to hand on. What is below this is rounding, and is not divided by.
+LEAST_WEIGHT: Final = 1e-3
+
+
+@dataclass(frozen=True)
+class SequentialGCN:
+    """Rows that a graph network is in doubt about, or that are far from the labelled ones in its hidden layer."""
+
+    rule: Rule = "uncertain"
+    margin: float = 0.1  # uncertain: the output that is looked for; 0 means unlabelled, 1 labelled
+    unlabelled_weight: float = 1.2
+    width: int = 128
+    dropout: float = 0.3
+    epochs: int = 200
+    learning_rate: float = 1e-3
+    weight_decay: float = 5e-4
+    subset_size: int | None = 10_000
+    normalisation: Normalisation = "columns"
+
+    def __post_init__(self) -> None:
+        if self.rule not in get_args(Rule):
+            raise UnderstudyError(f"rule must be one of {', '.join(get_args(Rule))}; got {self.rule!r}")
+        if self.normalisation not in get_args(Normalisation):
+            known = ", ".join(get_args(Normalisation))
+            raise UnderstudyError(f"normalisation must be one of {known}; got {self.normalisation!r}")
+        for name in ("width", "epochs", "subset_size"):
+            if getattr(self, name) is not None:
+                checked_whole(name, getattr(self, name), 1)
+        for name in ("unlabelled_weight", "weight_decay"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise UnderstudyError(f"{name} must be 0 or more; got {getattr(self, name)}")
+        if not 0 < self.learning_rate < float("inf"):
+            raise UnderstudyError(f"learning_rate must be above 0; got {self.learning_rate}")
+        if not 0 <= self.dropout < 1:
+            raise UnderstudyError(f"dropout must be a share, 0 or more and below 1; got {self.dropout}")
+        if not 0 <= self.margin <= 1:
+            raise UnderstudyError(f"margin must be an output, 0 to 1; got {self.margin}")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"hidden"}), labelled=1)
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        view.require_labelled(f"{self.rule}_gcn")
+        rows = view.candidates(n, self.subset_size, rng)
+        m = len(rows)
+        nodes = torch.cat([rows, view.taken])
+        graph = SimilarityGraph(view.hidden[nodes].float(), self.normalisation)
+        network = self._trained(graph, m, rng)
+        with torch.no_grad():
+            H, logits = network.layers(keep=None)
+        if self.rule == "uncertain":
+            return top(rows, -(torch.sigmoid(logits[:m]) - self.margin).abs(), n)
+        places = torch.arange(len(nodes), device=nodes.device)
+        chosen, distances = kcenter_greedy(torch.cat([H, logits[:, None]], 1), places[m:], places[:m], n, rng)
+        return picks(rows[chosen], distances)
+
+    def _trained(self, graph: "SimilarityGraph", m: int, rng: np.random.Generator) -> "GraphNetwork":
+        """A network for which the first m nodes are unlabelled and the rest are not."""
+        draws = torch_generator(rng)
+        network = GraphNetwork(graph, self.width, draws)
+        optimiser = torch.optim.Adam(network.parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
+        for _ in range(self.epochs):
+            keep = (torch.rand(len(graph.X), self.width, generator=draws) >= self.dropout).to(graph.X.device)
+            _, logits = network.layers(keep / (1 - self.dropout))
+            # Logarithms of the sigmoid, which do not overflow where the output is 0 or 1.
+            loss = -logsigmoid(logits[m:]).mean() - self.unlabelled_weight * logsigmoid(-logits[:m]).mean()
+            optimiser.zero_grad()
+            torch.autograd.backward(loss)
+            optimiser.step()
+        return network
+
+
+class SimilarityGraph:
+    """Every node is tied to every other by the cosine of their features. The n² ties are never written down.
+
+    A = A₀ / s + I, with A₀ = X Xᵀ less its diagonal and s its sums, and rows of X of length 1. Negative features are
+    set to 0: their cosines could add up to nothing, or less. A row of zeros is a node without neighbours.
+    """
+
+    def __init__(self, features: Float[Tensor, "g d"], normalisation: Normalisation = "columns") -> None:
+        self.normalisation = normalisation
+        self.X = normalize(features.clamp(min=0), dim=1)
+        self.own = self.X.square().sum(1)  # 1, and 0 for zeros
+        sums = self.X @ self.X.sum(0) - self.own
+        self.weight = 1 / sums.clamp(min=LEAST_WEIGHT)
+
+    def mix(self, H: Float[Tensor, "g w"]) -> Float[Tensor, "g w"]:
+        """A H in O(g d w): every node's own row, and the average of its neighbours'."""
+        by_columns = self.normalisation == "columns"
+        sent = H * self.weight[:, None] if by_columns else H
+        received = self.X @ (self.X.T @ sent) - self.own[:, None] * sent
+        return H + (received if by_columns else received * self.weight[:, None])
+
+
+class GraphNetwork:
+    """Two graph layers: A (H W) + b, ReLU and dropout after the first, one logit a node after the second."""
+
+    def __init__(self, graph: SimilarityGraph, width: int, draws: torch.Generator) -> None:
+        self.graph = graph
+        self.mixed = graph.mix(graph.X)  # A (X W) = (A X) W, and A X is the same in every step
+        d = graph.X.shape[1]
+        shapes = ((d, width), (width,), (width, 1), (1,))
+        self.parameters = [
+            ((2 * torch.rand(shape, generator=draws) - 1) / shape[-1] ** 0.5).to(graph.X).requires_grad_()
+            for shape in shapes
+        ]
+
+    def layers(self, keep: Float[Tensor, "g w"] | None) -> tuple[Float[Tensor, "g w"], Float[Tensor, "g"]]:
+        """The hidden layer before dropout, and the logits. `keep` is what dropout leaves in training; None after."""
+        W1, b1, W2, b2 = self.parameters
+        H = torch.relu(self.mixed @ W1 + b1)
+        passed = H if keep is None else H * keep
+        return H, (self.graph.mix(passed @ W2) + b2)[:, 0]

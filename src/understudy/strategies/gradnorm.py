@@ -1,0 +1,73 @@
+"""GradNorm: the rows at which the learner's gradient would be longest, with no label to take it for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import top
+from understudy.strategies.view import Picks, PoolView, checked_whole
+
+Scheme = Literal["entropy", "expected_released", "egl"]
+Layers = Literal["all", "last"]
+BLOCK: Final = 4096  # rows at a time
+
+
+def entropy_slope(probs: Float[Tensor, "b c"]) -> Float[Tensor, "b"]:
+    """The length of the entropy's gradient in the logits, whose entries are -p (ln p + entropy)."""
+    terms = torch.special.entr(probs)
+    return (terms - probs * terms.sum(1, keepdim=True)).norm(dim=1)
+
+
+def expected_slope(probs: Float[Tensor, "b c"]) -> Float[Tensor, "b"]:
+    """Σ p_y |p - e_y|: the expected length of the cross-entropy's gradient in the logits."""
+    squares = (probs**2).sum(1, keepdim=True) - 2 * probs + 1
+    return (probs * squares.clamp(min=0).sqrt()).sum(1)
+
+
+# What is released as the expected loss, Σ p_y (-ln p_y) with p taken along, is the entropy.
+SLOPES: Final[dict[Scheme, Callable[[Tensor], Tensor]]] = {
+    "entropy": entropy_slope,
+    "expected_released": entropy_slope,
+    "egl": expected_slope,
+}
+
+
+@dataclass(frozen=True)
+class GradNorm:
+    """The longest gradients among a random subset of the open rows; one length a weight matrix and bias, summed."""
+
+    scheme: Scheme = "entropy"
+    layers: Layers = "all"
+    subset_size: int | None = 25_000
+
+    def __post_init__(self) -> None:
+        if self.scheme not in SLOPES:
+            raise UnderstudyError(f"scheme must be one of {', '.join(SLOPES)}; got {self.scheme!r}")
+        if self.layers not in get_args(Layers):
+            raise UnderstudyError(f"layers must be one of {', '.join(get_args(Layers))}; got {self.layers!r}")
+        if self.subset_size is not None:
+            checked_whole("subset_size", self.subset_size, 1)
+
+    @property
+    def needs(self) -> Needs:
+        if self.layers == "last":
+            return Needs(frozenset({"hidden", "probs"}))
+        return Needs(frozenset({"gradient_norms"}), gradient_of="each_class" if self.scheme == "egl" else "entropy")
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n, self.subset_size, rng)
+        if self.layers == "all":
+            return top(rows, view.gradient_norms[rows], n)
+        blocks = torch.split(rows, BLOCK)
+        return top(rows, torch.cat([self.last_lengths(view.hidden[some], view.probs[some]) for some in blocks]), n)
+
+    def last_lengths(self, hidden: Float[Tensor, "b h"], probs: Float[Tensor, "b c"]) -> Float[Tensor, "b"]:
+        """The gradient in the last weights is an outer product with the hidden outputs; in the last bias, with 1."""
+        return SLOPES[self.scheme](probs.double()) * (hidden.double().norm(dim=1) + 1)

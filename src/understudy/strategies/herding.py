@@ -1,0 +1,249 @@
+"""Herding: rows to which the pool, or the part of it that is in doubt, is most similar. MaxHerding and UHerding."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.geometry import as_points, blocks, smallest_gap, squared_lengths
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import picks
+from understudy.strategies.uncertainty import margin
+from understudy.strategies.view import Picks, PoolView, checked_whole
+
+KernelName = Literal["gaussian", "tophat"]
+KERNELS: Final[tuple[KernelName, ...]] = get_args(KernelName)
+MAX_ROWS: Final = 10_000
+# A kernel matrix that is no larger is kept; of a larger one the rows are computed when they are needed.
+KEPT_BYTES: Final = 2**29
+BLOCK_ENTRIES: Final = 2**22
+# Leaders that are evaluated anew at first. Doubled until the best of them is known to be the best of all.
+LEADERS: Final = 32
+WITHOUT_GAP: Final = 1.0  # the width where no two labelled rows differ
+TEMPERATURES: Final = tuple(i / 10 for i in range(10, 200))
+BINS: Final = 15
+
+
+@dataclass(frozen=True)
+class MaxHerding:
+    """The rows that the pool as a whole is most similar to."""
+
+    kernel: KernelName = "gaussian"
+    bandwidth: float = 1.0
+    normalise: bool = True
+    max_candidates: int | None = MAX_ROWS
+    max_targets: int | None = MAX_ROWS
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"features"}))
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n, self.max_candidates, rng)
+        targets = draw_targets(len(view), rows, self.max_targets, rng)
+        points = as_points(view.features, self.normalise)
+        kernel = Kernel(points, targets, self.kernel, self.bandwidth)
+        weights = torch.ones(len(targets), dtype=points.dtype, device=points.device)
+        return picks(*herd(kernel, rows, view.taken, weights, n))
+
+
+@dataclass(frozen=True)
+class UHerding:
+    """The rows that the part of the pool in doubt is most similar to."""
+
+    kernel: KernelName = "gaussian"
+    bandwidth: float | None = None
+    temperature: float | None = None
+    normalise: bool = True
+    max_candidates: int | None = MAX_ROWS
+    max_targets: int | None = MAX_ROWS
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.temperature is not None and not 0 < self.temperature < math.inf:
+            raise UnderstudyError(
+                f"temperature must be a positive number, or None to look for one; got {self.temperature}"
+            )
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"features", "probs"}))
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n, self.max_candidates, rng)
+        targets = draw_targets(len(view), rows, self.max_targets, rng)
+        points = as_points(view.features, self.normalise)
+        bandwidth = self.bandwidth or smallest_gap(points[view.taken]) or WITHOUT_GAP
+        temperature = self.temperature or best_temperature(view.probs[view.labelled], view.labels[view.labelled])
+        weights = margin(tempered(view.probs[targets], temperature)).to(points.dtype)
+        weights[view.is_taken[targets]] = 0
+        return picks(*herd(Kernel(points, targets, self.kernel, bandwidth), rows, view.taken, weights, n))
+
+
+# -- the sum that is made large -----------------------------------------------------------------------------------
+
+
+class Kernel:
+    """Similarities of rows of a pool to the targets among them."""
+
+    def __init__(
+        self, points: Float[Tensor, "n d"], targets: Int[Tensor, "t"], name: KernelName, bandwidth: float
+    ) -> None:
+        self.points, self.name, self.bandwidth = points, name, bandwidth
+        self.targets = points if len(targets) == len(points) else points[targets]
+        self.lengths = squared_lengths(self.targets)
+        self.place = torch.full((len(points),), -1, device=points.device)  # of a row among the targets
+        self.place[targets] = torch.arange(len(targets), device=points.device)
+
+    def of(self, rows: Int[Tensor, "b"]) -> Float[Tensor, "b t"]:
+        """A row is quite similar to itself, even where the kernel is too narrow to forgive rounding."""
+        X = self.points[rows]
+        distances = torch.addmm(self.lengths, X, self.targets.T, alpha=-2.0)
+        distances.add_(X.square().sum(1)[:, None]).clamp_min_(0)  # squared
+        if self.name == "gaussian":
+            K = distances.div_(-self.bandwidth).div_(self.bandwidth).exp_()
+        else:
+            K = (distances < self.bandwidth**2).to(distances.dtype)
+        own = (self.place[rows] >= 0).nonzero()[:, 0]
+        K[own, self.place[rows[own]]] = 1.0
+        return K
+
+    def rows_at_once(self) -> int:
+        return max(1, BLOCK_ENTRIES // len(self.targets))
+
+
+class Gains:
+    """(1/t) Σ_j w_j max(0, k(i, j) - c_j) for candidates i: what c, how well each target is served, would gain."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Int[Tensor, "m"],
+        taken: Int[Tensor, "l"],
+        weights: Float[Tensor, "t"],
+    ) -> None:
+        self.kernel, self.rows, self.weights = kernel, rows, weights
+        self.c = torch.zeros_like(weights)
+        for part in blocks(len(taken), kernel.rows_at_once()):
+            self.c = torch.maximum(self.c, kernel.of(taken[part]).amax(0))
+        size = len(rows) * len(weights) * weights.element_size()
+        self.kept = weights.new_empty((len(rows), len(weights))) if size <= KEPT_BYTES else None
+        if self.kept is not None:
+            for part in blocks(len(rows), kernel.rows_at_once()):
+                self.kept[part] = kernel.of(rows[part])
+
+    def of(self, which: Int[Tensor, "b"]) -> Float[Tensor, "b"]:
+        """The gains of some candidates, given by their places among all."""
+        gains = self.weights.new_empty(len(which))  # small tensors kept between large ones would split the heap
+        for part in blocks(len(which), self.kernel.rows_at_once()):
+            gains[part] = self._similarities(which[part]).sub_(self.c).clamp_min_(0).mv(self.weights)
+        return gains.div_(len(self.weights))
+
+    def choose(self, which: int) -> None:
+        place = torch.tensor([which], device=self.rows.device)
+        self.c = torch.maximum(self.c, self._similarities(place)[0])
+
+    def _similarities(self, which: Int[Tensor, "b"]) -> Float[Tensor, "b t"]:
+        return self.kernel.of(self.rows[which]) if self.kept is None else self.kept[which]
+
+
+def herd(
+    kernel: Kernel,
+    rows: Int[Tensor, "m"],
+    taken: Int[Tensor, "l"],
+    weights: Float[Tensor, "t"],
+    n: int,
+) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
+    """n of the rows, each with the largest gain when it was chosen, and these gains. Ties go to the row that is first.
+
+    Lazy: c only grows, so gains only shrink, and an old gain is a bound from above. Only candidates whose bound leads
+    are evaluated anew. The picks are those of evaluating all of them every time.
+    """
+    gains = Gains(kernel, rows, taken, weights)
+    m, device = len(rows), rows.device
+    bound = gains.of(torch.arange(m, device=device))
+    is_fresh = torch.ones(m, dtype=torch.bool, device=device)
+    # Sums of ones and zeros are exact. Others may come out a little larger than an older bound said.
+    slack = 1.0 if kernel.name == "tophat" else 1.0 + 64 * torch.finfo(bound.dtype).eps
+    chosen, scores = [], []
+    for _ in range(n):
+        width = LEADERS
+        while True:
+            leader = int(torch.where(is_fresh, bound, -torch.inf).argmax())
+            best = float(bound[leader]) if bool(is_fresh[leader]) else -math.inf
+            leads = ~is_fresh & (bound * slack > best)
+            leads[:leader] |= ~is_fresh[:leader] & (bound[:leader] == best)
+            behind = leads.nonzero()[:, 0]
+            if not len(behind):
+                break
+            behind = behind[bound[behind].topk(min(width, len(behind))).indices]
+            bound[behind] = gains.of(behind)
+            is_fresh[behind] = True
+            width *= 2
+        chosen.append(leader)
+        scores.append(best)
+        gains.choose(leader)
+        bound[leader] = -torch.inf
+        # Nothing cannot shrink: zeros stay what they are.
+        is_fresh = bound <= 0
+    return rows[torch.tensor(chosen, device=device)], torch.tensor(scores, dtype=torch.float64, device=device)
+
+
+def draw_targets(
+    n_rows: int, candidates: Int[Tensor, "m"], max_targets: int | None, rng: np.random.Generator
+) -> Int[Tensor, "t"]:
+    """The rows that are summed over, ascending: all, or the candidates and as many others, drawn, as there is room.
+
+    The candidates are always among them. Under a narrow kernel each is its own main target.
+    """
+    if max_targets is None or max_targets >= n_rows:
+        return torch.arange(n_rows, device=candidates.device)
+    is_other = torch.ones(n_rows, dtype=torch.bool, device=candidates.device)
+    is_other[candidates] = False
+    others = is_other.nonzero()[:, 0]
+    room = min(max(0, max_targets - len(candidates)), len(others))
+    if not room:
+        return candidates
+    drawn = torch.from_numpy(rng.choice(len(others), room, replace=False)).to(others.device)
+    return torch.cat([candidates, others[drawn]]).sort().values
+
+
+# -- how far the probabilities can be trusted ---------------------------------------------------------------------
+
+
+def tempered(probs: Float[Tensor, "m c"], temperature: float) -> Float[Tensor, "m c"]:
+    """softmax(ln p / T), as if the logits had been divided by T."""
+    return torch.softmax(probs.clamp_min(torch.finfo(probs.dtype).tiny).log() / temperature, 1)
+
+
+def calibration_error(probs: Float[Tensor, "m c"], labels: Int[Tensor, "m"], bins: int = BINS) -> float:
+    """How far confidence is from accuracy, on average over bins of equal width of the confidence (ECE)."""
+    confidence, predicted = probs.double().max(1)
+    surplus = confidence - (predicted == labels).double()
+    bin_of = (confidence * bins).long().clamp_max(bins - 1)
+    return float(torch.bincount(bin_of, surplus, bins).abs().sum()) / len(labels)
+
+
+def best_temperature(probs: Float[Tensor, "l c"], labels: Int[Tensor, "l"]) -> float:
+    """Of 1.0, 1.1, ... 19.9 the temperature of least calibration error on these rows, the lowest if several are."""
+    if not len(labels):
+        return 1.0
+    return min(TEMPERATURES, key=lambda temperature: calibration_error(tempered(probs, temperature), labels))
+
+
+def check_settings(settings: Any) -> None:
+    if settings.kernel not in KERNELS:
+        raise UnderstudyError(f"kernel must be one of {', '.join(KERNELS)}; got {settings.kernel!r}")
+    if settings.bandwidth is not None and not 0 < settings.bandwidth < math.inf:
+        raise UnderstudyError(f"bandwidth must be a positive number; got {settings.bandwidth}")
+    for name in ("max_candidates", "max_targets"):
+        if getattr(settings, name) is not None:
+            checked_whole(name, getattr(settings, name), 1)

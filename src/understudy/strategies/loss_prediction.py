@@ -1,0 +1,177 @@
+"""A module that learns along with the learner to predict its loss, from the outputs of its hidden layers.
+
+Only the order of the losses is learnt: they shrink while the learner trains, and a module that ran after their size
+would learn nothing else.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from understudy.errors import UnderstudyError
+from understudy.hooks import Setup, Step, TrainingHook
+from understudy.strategies.view import checked_whole
+
+PairLoss = Literal["margin", "rank"]
+STREAM: Final = 2  # beside a model's seed: the module's weights have random numbers of their own
+BLOCK: Final = 4096  # rows a prediction takes at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One layer of m networks."""
+
+    weight: Float[Tensor, "m i o"]
+    bias: Float[Tensor, "m 1 o"]
+
+    def __call__(self, values: Float[Tensor, "m b i"]) -> Float[Tensor, "m b o"]:
+        return torch.baddbmm(self.bias, values, self.weight)
+
+    def pick(self, j: int, like: Tensor) -> "Layer":
+        """That of the j-th network alone, where and in the precision of another tensor."""
+        return Layer(self.weight[j : j + 1].detach().to(like), self.bias[j : j + 1].detach().to(like))
+
+
+@dataclass(frozen=True, eq=False)
+class LossModule:
+    """m modules: a small layer on every hidden layer, and a number from all of those together."""
+
+    inner: tuple[Layer, ...]
+    last: Layer
+
+    def __call__(self, hidden: Sequence[Float[Tensor, "m b _"]]) -> Float[Tensor, "m b"]:
+        """The predicted loss of b items of each of m models."""
+        seen = [torch.relu(layer(outputs)) for layer, outputs in zip(self.inner, hidden, strict=True)]
+        return self.last(torch.cat(seen, dim=2))[:, :, 0]
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        return [tensor for layer in (*self.inner, self.last) for tensor in (layer.weight, layer.bias)]
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(layer.weight.shape[1] for layer in self.inner)
+
+    def pick(self, j: int, like: Tensor) -> "LossModule":
+        """The j-th of them alone, where and in the precision of another tensor."""
+        return LossModule(tuple(layer.pick(j, like) for layer in self.inner), self.last.pick(j, like))
+
+
+def draw_module(widths: Sequence[int], width: int, seeds: Sequence[int], device: torch.device) -> LossModule:
+    """Modules for hidden layers of these widths, one a seed: what one is does not depend on the others."""
+    generators = [
+        torch.Generator().manual_seed(int(np.random.default_rng([seed, STREAM]).integers(2**63))) for seed in seeds
+    ]
+    inner = tuple(draw_layer(before, width, generators, device) for before in widths)
+    return LossModule(inner, draw_layer(width * len(widths), 1, generators, device))
+
+
+def draw_layer(before: int, after: int, generators: Sequence[torch.Generator], device: torch.device) -> Layer:
+    """Weights and biases uniform in ±1/√(inputs of the layer), to be trained."""
+    bound = 1 / math.sqrt(before)
+    drawn = torch.stack([2 * bound * torch.rand(before + 1, after, generator=own) - bound for own in generators])
+    drawn = drawn.to(device)
+    return Layer(drawn[:, 1:].clone().requires_grad_(), drawn[:, :1].clone().requires_grad_())
+
+
+def mirrored_pairs(values: Float[Tensor, "m b"]) -> tuple[Float[Tensor, "m p"], Float[Tensor, "m p"]]:
+    """The first with the last, the second with the last but one, ...; the middle one of an odd batch has no partner."""
+    pairs = values.shape[1] // 2
+    return values[:, :pairs], values.flip(1)[:, :pairs]
+
+
+def margin_loss(
+    predicted: Float[Tensor, "m b"], losses: Float[Tensor, "m b"], margin: float = 1.0
+) -> Float[Tensor, "m"]:
+    """What is missing until the larger loss of a pair is predicted larger by a margin. A tie counts as smaller."""
+    one, other = mirrored_pairs(predicted)
+    loss, against = mirrored_pairs(losses)
+    sign = torch.where(loss > against, 1.0, -1.0)
+    return (margin - sign * (one - other)).clamp(min=0).mean(1)
+
+
+def rank_loss(predicted: Float[Tensor, "m b"], losses: Float[Tensor, "m b"]) -> Float[Tensor, "m"]:
+    """Cross-entropy of which loss of a pair is larger, whose logit is the difference of the predictions."""
+    one, other = mirrored_pairs(predicted)
+    loss, against = mirrored_pairs(losses)
+    return binary_cross_entropy_with_logits(one - other, (loss > against).to(one), reduction="none").mean(1)
+
+
+@dataclass(eq=False)
+class LossPredictionHook(TrainingHook):
+    """Trains a loss module along with each model.
+
+    Up to epoch `detach_after` times the number of epochs, counted from 0, the learner's layers feel the module's
+    loss too; after it only the module does.
+    """
+
+    pair_loss: PairLoss = "margin"
+    weight: float = 1.0
+    margin: float = 1.0
+    width: int = 128
+    detach_after: float = 0.6
+    module: LossModule | None = field(default=None, init=False)
+    last_attached: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.pair_loss not in get_args(PairLoss):
+            raise UnderstudyError(f"pair_loss must be one of {', '.join(get_args(PairLoss))}; got {self.pair_loss!r}")
+        for name in ("weight", "margin"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise UnderstudyError(f"{name} must be above 0; got {getattr(self, name)!r}")
+        if not 0 <= self.detach_after <= 1:
+            raise UnderstudyError(f"detach_after must be a share of the epochs, 0 to 1; got {self.detach_after!r}")
+        checked_whole("width", self.width, 1)
+
+    def begin(self, setup: Setup) -> None:
+        self.module = draw_module(setup.widths, self.width, setup.seeds, setup.labels.device)
+        self.last_attached = round(self.detach_after * setup.epochs)
+
+    def parameters(self) -> Sequence[Tensor]:
+        return self.trained.parameters
+
+    def loss(self, step: Step) -> Float[Tensor, "m"]:
+        usual = step.losses.mean(1)
+        if step.losses.shape[1] < 2:  # nobody to compare with
+            return usual
+        attached = step.epoch <= self.last_attached
+        predicted = self.trained([layer if attached else layer.detach() for layer in step.hidden])
+        return usual + self.weight * self.compare(predicted, step.losses.detach())
+
+    def compare(self, predicted: Float[Tensor, "m b"], losses: Float[Tensor, "m b"]) -> Float[Tensor, "m"]:
+        if self.pair_loss == "margin":
+            return margin_loss(predicted, losses, self.margin)
+        return rank_loss(predicted, losses)
+
+    @property
+    def trained(self) -> LossModule:
+        if self.module is None:
+            raise UnderstudyError("nothing predicts losses yet; train the learner with this strategy's hook first")
+        return self.module
+
+    @torch.no_grad()
+    def predict(
+        self, activations: Sequence[Float[Tensor, "n _"]], rows: Int[Tensor, "r"] | None = None, model: int = 0
+    ) -> Float[Tensor, "_"]:
+        """The predicted loss of these rows, or of all, from the outputs of every hidden layer of a finished model.
+
+        Computed where the outputs lie and in their precision, in blocks of rows.
+        """
+        widths = tuple(layer.shape[1] for layer in activations)
+        if widths != self.trained.widths:
+            raise UnderstudyError(
+                f"losses were learnt from hidden layers of widths {self.trained.widths}, but the activations have "
+                f"{widths}; give those of the learner that was trained with this hook"
+            )
+        module = self.trained.pick(model, like=activations[0])
+        if rows is None:
+            rows = torch.arange(len(activations[0]), device=activations[0].device)
+        blocks = torch.split(rows, BLOCK)
+        return torch.cat([module([layer[some][None] for layer in activations])[0] for some in blocks])

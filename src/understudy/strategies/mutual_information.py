@@ -1,0 +1,103 @@
+"""Mutual information: the rows that, with the taken ones, say most about the rest under a Gaussian process."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from understudy.core.checks import positive
+from understudy.core.kernels import gaussian, squared_distances
+from understudy.strategies.portions import in_portions, subset
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import picks
+from understudy.strategies.view import Picks, PoolView, checked_whole
+
+TIE = 1e-10  # logarithms closer than this differ by rounding
+
+
+@dataclass(frozen=True)
+class MutualInformation:
+    """One after the other the row with the largest variance given the taken rows over that given the other ones."""
+
+    max_candidates: int = 3000
+    width: float = 0.5
+    noise: float = 0.01
+
+    def __post_init__(self) -> None:
+        checked_whole("max_candidates", self.max_candidates, 2)
+        positive("width", self.width)
+        positive("noise", self.noise)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"features"}))
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        return in_portions(self._select, view, n, self.max_candidates, rng)
+
+    def _select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n, self.max_candidates, rng)
+        taken = subset(view.taken, self.max_candidates, rng)
+        # Rows that are never to be asked for are to be understood as well, where there is room for them.
+        other = subset((view.is_skipped & ~view.is_taken).nonzero()[:, 0], self.max_candidates - len(rows), rng)
+        X = view.features[torch.cat([rows, other, taken])].double()
+        m = len(rows) + len(other)
+        among, with_taken, among_taken = covariances(X, m, self.width, self.noise)
+        order, scores = greedy(among, with_taken, among_taken, len(rows), n)
+        return picks(rows[order], scores)
+
+
+def covariances(
+    X: Float[Tensor, "t d"], m: int, width: float, noise: float
+) -> tuple[Float[Tensor, "m m"], Float[Tensor, "l m"], Float[Tensor, "l l"]]:
+    """Covariances of labels: among the first m rows, of the others with them, among the others.
+
+    The width of the Gaussian kernel is `width` times the mean distance of two of the m rows.
+    """
+    X = X - X.mean(0)
+    among = squared_distances(X[:m], X[:m]).fill_diagonal_(0.0)
+    mean = float(among.sqrt().sum()) / max(1, m * (m - 1))
+    bandwidth = (width * mean) ** 2 if mean > 0 else 1.0
+    noises = noise * torch.eye(len(X), dtype=X.dtype, device=X.device)
+    with_taken = gaussian(squared_distances(X[m:], X[:m]), bandwidth)
+    among_taken = gaussian(squared_distances(X[m:], X[m:]).fill_diagonal_(0.0), bandwidth)
+    return gaussian(among, bandwidth) + noises[:m, :m], with_taken, among_taken + noises[m:, m:]
+
+
+def greedy(
+    among: Float[Tensor, "m m"],
+    with_taken: Float[Tensor, "l m"],
+    among_taken: Float[Tensor, "l l"],
+    n_candidates: int,
+    n: int,
+) -> tuple[Int[Tensor, "n"], Float[Tensor, "n"]]:
+    """n of the first rows, each with the largest ln v(row | taken) - ln v(row | all others that are left), and these.
+
+    P is the covariance given the taken rows, J the inverse covariance of those that are left: 1/J_xx is
+    v(x | the others). Taking x is the same step for both, P - p pᵀ/P_xx and J - j jᵀ/J_xx. So each pick is a step of a
+    pivoted Cholesky factorisation of P and of J: a column of either is brought up to date when it is needed, the
+    diagonals always. O(m³ + l³) once, O(m t) for the t-th pick.
+    """
+    J = torch.cholesky_inverse(torch.linalg.cholesky(among))
+    P = among
+    if len(among_taken):
+        half = torch.linalg.solve_triangular(torch.linalg.cholesky(among_taken), with_taken, upper=False)
+        P = among - half.T @ half
+    steps = torch.zeros((2, n, len(P)), dtype=P.dtype, device=P.device)
+    diagonals = torch.stack([P.diagonal(), J.diagonal()])
+    tiny = torch.finfo(P.dtype).tiny
+    is_open = torch.arange(len(P), device=P.device) < n_candidates
+    order = torch.empty(n, dtype=torch.int64, device=P.device)
+    scores = torch.empty(n, dtype=P.dtype, device=P.device)
+    for t in range(n):
+        gains = diagonals.clamp_min(tiny).log().sum(0).masked_fill(~is_open, -torch.inf)
+        x = (gains >= gains.max() - TIE).nonzero()[0, 0]
+        order[t], scores[t] = x, gains[x]
+        is_open[x] = False
+        for matrix, made, diagonal in zip((P, J), steps, diagonals, strict=True):
+            column = matrix[x] - made[:t, x] @ made[:t]
+            made[t] = column / column[x].clamp_min(tiny).sqrt()
+            diagonal -= made[t].square()
+    return order, scores

@@ -1,0 +1,130 @@
+"""Who lies nearer than a radius to whom, for pools whose n x n distances nobody could hold."""
+
+from typing import Final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from understudy.strategies.geometry import ROWS_AT_ONCE, blocks, squared_lengths
+
+Piece = tuple[Int[Tensor, "_"], Int[Tensor, "_"]]  # the lengths of some lists, and the lists one after the other
+BOARD: Final = 2**24  # numbers, 64 MiB: the system takes pieces of that size back
+
+
+class Neighbours:
+    """The points nearer than `radius` to each point. Every point is its own neighbour.
+
+    Only the first `n_wanted` points are looked for. `counts` says how many of them each point has around it. The
+    pairs themselves are kept, four bytes each, if there are no more than `room`; otherwise they are found anew when
+    asked for: one more pass over all pairs if every wanted point is asked for once.
+    """
+
+    def __init__(self, points: Float[Tensor, "n d"], radius: float, n_wanted: int, room: int) -> None:
+        self.points, self.radius, self.n_wanted = points, radius, n_wanted
+        self.lengths = squared_lengths(points)
+        self.counts = torch.zeros(len(points), dtype=torch.int64, device=points.device)
+        self.is_kept = True
+        # For each block of points where the list of each begins, and the lists one after the other.
+        self._lists: list[tuple[Int[Tensor, "_"], Int[Tensor, "_"]]] = []
+        self._find(room)
+
+    def members(self, point: int) -> Int[Tensor, "k"]:
+        """The wanted neighbours of one point, ascending."""
+        if self.is_kept:
+            found = self._list(point).long()
+            return found[found < self.n_wanted]
+        this = torch.tensor([point], device=self.points.device)
+        return self._near(this, slice(0, self.n_wanted))[0].nonzero()[:, 0]
+
+    def count_around(self, which: Int[Tensor, "w"]) -> Int[Tensor, "n"]:
+        """For every point how many of these wanted points are its neighbours."""
+        counts = torch.zeros_like(self.counts)
+        if not self.is_kept:
+            for part in blocks(len(which)):
+                for others in blocks(len(self.points)):
+                    counts[others] += self._near(which[part], others).sum(0)
+            return counts
+        lists, length = [], 0
+        for point in which.tolist():
+            lists.append(self._list(point))
+            length += len(lists[-1])
+            if length > 2**22:
+                counts += torch.bincount(torch.cat(lists), minlength=len(counts))
+                lists, length = [], 0
+        return counts + torch.bincount(torch.cat(lists), minlength=len(counts)) if lists else counts
+
+    def _list(self, point: int) -> Int[Tensor, "k"]:
+        starts, members = self._lists[point // ROWS_AT_ONCE]
+        first, last = starts[point % ROWS_AT_ONCE : point % ROWS_AT_ONCE + 2].tolist()
+        return members[first:last]
+
+    def _near(self, some: Int[Tensor, "b"], others: slice) -> Bool[Tensor, "b o"]:
+        """|x - y|² < radius², one product and one comparison; a point is near itself whatever rounding says."""
+        products = torch.addmm(self.lengths[others], self.points[some], self.points[others].T, alpha=-2.0)
+        near = products < (self.radius**2 - self.lengths[some])[:, None]
+        own = ((some >= others.start) & (some < others.stop)).nonzero()[:, 0]
+        near[own, some[own] - others.start] = True
+        return near
+
+    def _find(self, room: int) -> None:
+        """Every pair once: a block of the triangle gives the lists of its rows, turned over those of its columns.
+
+        Blocks that lie after the wanted points on both sides are left out.
+        """
+        n, device = len(self.points), self.points.device
+        parts = list(blocks(n))
+        shelf = Shelf(device)
+        pieces: list[list[Piece]] = [[] for _ in parts]
+        for i, part in enumerate(parts):
+            some = torch.arange(part.start, part.stop, device=device)
+            for j in range(i, len(parts) if part.start < self.n_wanted else i):
+                near = self._near(some, parts[j])
+                for turned, to, around in ((near, i, j), (near.T, j, i))[: 1 + (i != j)]:
+                    wanted = min(self.n_wanted - parts[around].start, turned.shape[1])
+                    if wanted > 0:
+                        self.counts[parts[to]] += turned[:, :wanted].sum(1, dtype=torch.int32)
+                    if self.is_kept:
+                        found = turned.nonzero()
+                        lengths = torch.bincount(found[:, 0], minlength=len(turned))
+                        pieces[to].append((shelf.put(lengths), shelf.put(found[:, 1] + parts[around].start)))
+                if shelf.length > room:
+                    self.is_kept = False
+                    shelf, self._lists, pieces = Shelf(device), [], [[] for _ in parts]
+            if self.is_kept:
+                self._lists.append(joined(pieces[i], part.stop - part.start, device))
+                pieces[i] = []
+
+
+class Shelf:
+    """Room for many small tensors of whole numbers. On their own they would split the heap: gigabytes of holes."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.length = device, 0
+        self._board = torch.empty(0, dtype=torch.int32, device=device)
+        self._used = 0
+
+    def put(self, numbers: Int[Tensor, "k"]) -> Int[Tensor, "k"]:
+        if self._used + len(numbers) > len(self._board):
+            self._board = torch.empty(max(BOARD, len(numbers)), dtype=torch.int32, device=self.device)
+            self._used = 0
+        kept = self._board[self._used : self._used + len(numbers)]
+        kept.copy_(numbers)
+        self._used += len(numbers)
+        self.length += len(numbers)
+        return kept
+
+
+def joined(pieces: list[Piece], n_lists: int, device: torch.device) -> tuple[Int[Tensor, "_"], Int[Tensor, "_"]]:
+    """Pieces of n lists, each the lengths of its parts and the parts, as one: where each list starts, and the lists."""
+    starts = torch.zeros(n_lists + 1, dtype=torch.int64, device=device)
+    for lengths, _ in pieces:
+        starts[1:] += lengths
+    starts = starts.cumsum(0)
+    members = torch.empty(int(starts[-1]), dtype=torch.int32, device=device)
+    filled = starts[:-1].clone()
+    for lengths, some in pieces:
+        ahead = filled - (lengths.cumsum(0) - lengths)  # how much farther on each part of the piece goes
+        members[torch.arange(len(some), device=device) + ahead.repeat_interleave(lengths)] = some
+        filled += lengths
+    return starts, members

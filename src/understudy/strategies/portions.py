@@ -1,0 +1,47 @@
+"""For methods that can hold only so many rows: random subsets, and picks made portion by portion."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from understudy.strategies.view import Picks, PoolView
+
+Select = Callable[[PoolView, int, np.random.Generator], Picks]
+
+
+def subset(rows: Int[Tensor, "m"], size: int, rng: np.random.Generator) -> Int[Tensor, "_"]:
+    """The rows, ascending; a random `size` of them if there are more."""
+    if len(rows) <= size:
+        return rows
+    drawn = np.sort(rng.choice(len(rows), size, replace=False))
+    return rows[torch.from_numpy(drawn).to(rows.device)]
+
+
+def in_portions(select: Select, view: PoolView, n: int, size: int, rng: np.random.Generator) -> Picks:
+    """The picks of a method that looks at no more than `size` rows, however many are asked for.
+
+    Where one look would not do, each gives half of what it sees, so that there is a choice, and those that were
+    chosen before are pending.
+    """
+    view.candidates(n)  # the view's own words if there are too few
+    portions: list[Picks] = []
+    left = n
+    while left > size:
+        portions.append(select(view, max(1, size // 2), rng))
+        left -= len(portions[-1])
+        view = with_pending(view, portions[-1].rows)
+    portions.append(select(view, left, rng))
+    rows, scores = (np.concatenate([getattr(part, name) for part in portions]) for name in ("rows", "scores"))
+    return Picks(rows, scores)
+
+
+def with_pending(view: PoolView, rows: np.ndarray) -> PoolView:
+    """The view once somebody is at these rows too."""
+    pending = view.is_pending.clone()
+    pending[torch.from_numpy(rows).to(pending.device)] = True
+    masks = (pending, view.is_skipped, view.is_trained)
+    held, skipped, trained = (mask.nonzero()[:, 0] for mask in masks)
+    return view.after(view.labels, pending=held, skipped=skipped, trained_on=trained)

@@ -1,0 +1,181 @@
+"""Pre-clustering: rows in dense places that are likely to be classified wrongly, by prototypes of the pool."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.clusters import Points, k_means, nearest_centres, nearest_members
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import picks, require_numbers
+from understudy.strategies.view import Picks, PoolView
+
+MEDOID_ITERATIONS: Final = 30
+TRAINING_ITERATIONS: Final = 100
+
+
+@dataclass(frozen=True)
+class PreClustering:
+    """p(x) times the expected squared error, where both come from k-medoids prototypes; one pick a cluster and turn.
+
+    There are as many prototypes as labels and picks, within `coarse` and `fine`: coarse at first, finer later.
+    """
+
+    coarse: int = 20
+    fine: int = 200
+    width: float = 1.0
+    penalty: float = 0.01
+    samples: int = 3
+    sample_size: int = 2_000
+
+    def __post_init__(self) -> None:
+        for name in ("coarse", "samples", "sample_size"):
+            if getattr(self, name) < 1:
+                raise UnderstudyError(f"{name} must be 1 or more; got {getattr(self, name)}")
+        if self.fine < self.coarse:
+            raise UnderstudyError(f"fine must be as many clusters as coarse, {self.coarse}, or more; got {self.fine}")
+        for name in ("width", "penalty"):
+            if not getattr(self, name) > 0:
+                raise UnderstudyError(f"{name} must be more than 0; got {getattr(self, name)}")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"features"}))
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n)
+        k = min(self.fine, max(self.coarse, int(view.is_taken.sum()) + n))
+        mixture, assignment = fit_mixture(
+            Points(view.features), k, self.width, rng, samples=self.samples, sample_size=self.sample_size
+        )
+        known = view.labelled
+        of_prototype = prototype_classes(
+            mixture, Points(view.features, known), view.labels[known], view.n_classes, self.penalty
+        )
+        log_density, shares = mixture.read(Points(view.features, rows), of_prototype)
+        error = 2 * (1 - shares.amax(1))  # E |ŷ - y|² of classes as one-hot vectors, ŷ the likeliest
+        scores = (log_density - log_density.max()).exp() * error
+        require_numbers(scores)
+        order = in_turns(assignment[rows].cpu().numpy(), scores.cpu().numpy(), n)
+        chosen = torch.from_numpy(order).to(rows.device)
+        return picks(rows[chosen], scores[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """p(x) = Σ p(k) N(x; prototype k, std² I), but for a constant factor."""
+
+    prototypes: Float[Tensor, "k d"]
+    log_shares: Float[Tensor, "k"]  # ln p(k)
+    std: float
+
+    def log_joint(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b k"]:
+        """ln p(k) p(x | k)."""
+        gaps = torch.cdist(block.double() - self.prototypes[0], self.prototypes - self.prototypes[0])
+        return self.log_shares - gaps.square_().div_(2 * self.std**2)
+
+    def read(
+        self, points: Points, of_prototype: Float[Tensor, "k c"]
+    ) -> tuple[Float[Tensor, "m"], Float[Tensor, "m c"]]:
+        """ln p(x), and p(y | x) = Σ p(y | k) p(k | x), of every point."""
+        densities, classes = [], []
+        for _, block in points.blocks():
+            joint = self.log_joint(block)
+            densities.append(joint.logsumexp(1))
+            classes.append(joint.softmax(1) @ of_prototype)
+        return torch.cat(densities), torch.cat(classes)
+
+
+def fit_mixture(
+    points: Points, k: int, width: float, rng: np.random.Generator, *, samples: int, sample_size: int
+) -> tuple[Mixture, Int[Tensor, "m"]]:
+    """Prototypes by k-medoids, and the nearest of each point. The std is `width` times their typical distance."""
+    medoids = k_medoids(points, k, rng, samples=samples, sample_size=sample_size)
+    assignment, squares = nearest_centres(points, points.take(medoids))
+    sizes = torch.bincount(assignment, minlength=len(medoids))
+    used = sizes > 0  # copies of a prototype have no points of their own
+    std = width * float(squares.double().mean()) ** 0.5
+    mixture = Mixture(points.take(medoids[used]).double(), (sizes[used].double() / len(points)).log(), std or 1.0)
+    return mixture, (used.cumsum(0) - 1)[assignment]
+
+
+def k_medoids(
+    points: Points, k: int, rng: np.random.Generator, *, samples: int, sample_size: int
+) -> Int[Tensor, "q"]:  # fmt: skip
+    """Places of k points (fewer if there are) that all are near to: the best of several random samples' medoids.
+
+    The distances of all pairs are held for a sample only, as in CLARA. O(s² + mkd) a sample of s.
+    """
+    m = len(points)
+    k, size = min(k, m), min(m, max(sample_size, 2 * k + 40))
+    best, cost = torch.arange(k, device=points.device), float("inf")
+    for _ in range(samples):
+        places = torch.from_numpy(np.sort(rng.choice(m, size, replace=False))).to(points.device)
+        drawn = Points(points.take(places))
+        seeds = nearest_members(drawn, k_means(drawn, k, rng), k)
+        medoids = places[alternated(drawn.table.double(), seeds)]
+        found = float(nearest_centres(points, points.take(medoids))[1].double().sqrt().sum())
+        if found < cost:
+            best, cost = medoids, found
+    return best
+
+
+def alternated(points: Float[Tensor, "s d"], medoids: Int[Tensor, "k"]) -> Int[Tensor, "k"]:
+    """Each point to its nearest medoid, each medoid to the member with the least total distance, until none moves."""
+    distances = torch.cdist(points - points.mean(0), points - points.mean(0))
+    for _ in range(MEDOID_ITERATIONS):
+        owner = distances[:, medoids].argmin(1)
+        owner[medoids] = torch.arange(len(medoids), device=owner.device)  # of two that coincide, each keeps itself
+        totals = torch.where(owner[:, None] == owner, distances, 0.0).sum(1)
+        by_total = torch.sort(totals, stable=True).indices
+        order = by_total[torch.sort(owner[by_total], stable=True).indices]
+        sizes = torch.bincount(owner, minlength=len(medoids))
+        moved = order[sizes.cumsum(0) - sizes]
+        # Equal totals must not send it round in circles.
+        moved = torch.where(totals[moved] < totals[medoids], moved, medoids)
+        if bool((moved == medoids).all()):
+            break
+        medoids = moved
+    return medoids
+
+
+def prototype_classes(
+    mixture: Mixture, known: Points, labels: Int[Tensor, "l"], n_classes: int, penalty: float
+) -> Float[Tensor, "k c"]:
+    """p(y | k) = softmax(A prototype + b), where A and b make Σ ln p(y | x) - penalty/2 |A|² of the labels large.
+
+    Without labels all classes are as likely.
+    """
+    centred = mixture.prototypes - mixture.prototypes.mean(0)
+    length = float(centred.square().sum(1).mean()) ** 0.5 or 1.0
+    inputs = centred / length
+    A = inputs.new_zeros((inputs.shape[1], n_classes)).requires_grad_()
+    b = inputs.new_zeros(n_classes).requires_grad_()
+    if len(labels):
+        owners = torch.cat([mixture.log_joint(block).log_softmax(1) for _, block in known.blocks()])  # (l, k)
+        # Labelled points by way of k prototypes: the logarithm of a sum, taken without leaving logarithms.
+        lbfgs = torch.optim.LBFGS([A, b], max_iter=TRAINING_ITERATIONS, line_search_fn="strong_wolfe")
+
+        def loss() -> Tensor:
+            lbfgs.zero_grad()
+            of_prototype = (inputs @ A + b).log_softmax(1)  # (k, c)
+            likelihood = (owners + of_prototype.T[labels]).logsumexp(1).sum()
+            value = 0.5 * penalty * A.square().sum() - likelihood
+            value.backward()  # type: ignore[no-untyped-call]
+            return value
+
+        lbfgs.step(loss)  # type: ignore[no-untyped-call]
+    return (inputs @ A + b).softmax(1).detach()
+
+
+def in_turns(clusters: Int[np.ndarray, "m"], scores: Float[np.ndarray, "m"], n: int) -> Int[np.ndarray, "n"]:
+    """Places of the n best, when no cluster gives a second before each has given its first, and so on."""
+    grouped = np.lexsort((-scores, clusters))
+    _, sizes = np.unique(clusters, return_counts=True)
+    turn = np.empty(len(scores), dtype=np.int64)
+    turn[grouped] = np.arange(len(scores)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.lexsort((-scores, turn))[:n]

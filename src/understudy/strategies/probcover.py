@@ -1,0 +1,129 @@
+"""ProbCover: balls around the chosen rows that cover as much of the pool as they can."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from understudy.core.kernels import squared_distances
+from understudy.errors import UnderstudyError
+from understudy.strategies.clusters import k_means
+from understudy.strategies.geometry import ROWS_AT_ONCE, as_points, blocks, is_within
+from understudy.strategies.kcenter import kcenter_greedy
+from understudy.strategies.neighbours import Neighbours
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import picks
+from understudy.strategies.view import Picks, PoolView, checked_whole
+
+# Pairs that are kept, four bytes each: 1 GiB.
+MAX_PAIRS: Final = 2**28
+
+
+@dataclass(frozen=True)
+class ProbCover:
+    """The row whose ball of radius delta holds most rows that no ball holds yet, again and again."""
+
+    delta: float | None = None
+    alpha: float = 0.95
+    purity_rows: int = 2_000
+    normalise: bool = True
+
+    def __post_init__(self) -> None:
+        if self.delta is not None and not 0 < self.delta < math.inf:
+            raise UnderstudyError(f"delta must be a positive number, or None to estimate it; got {self.delta}")
+        if not 0 < self.alpha <= 1:
+            raise UnderstudyError(f"alpha, a share of balls, must be above 0 and at most 1; got {self.alpha}")
+        checked_whole("purity_rows", self.purity_rows, 1)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"features"}))
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n)
+        points = as_points(view.features, self.normalise)
+        delta = self.delta or estimate_delta(points, view.n_classes, rng, self.alpha, self.purity_rows)
+        covering, degrees = cover(points, delta, view.taken, view.is_open, n)
+        if len(covering) == n:
+            return picks(covering, degrees)
+        # All is covered. Distances are below delta now, so that their share of it stays below any degree.
+        rows = rows[~torch.isin(rows, covering)]
+        centres = torch.cat([view.taken, covering])
+        far, distances = kcenter_greedy(points, centres, rows, n - len(covering), rng)
+        return picks(torch.cat([covering, far]), torch.cat([degrees, distances / delta]))
+
+
+def cover(
+    points: Float[Tensor, "n d"],
+    delta: float,
+    taken: Int[Tensor, "t"],
+    is_open: Bool[Tensor, "n"],
+    n_picks: int,
+    max_pairs: int = MAX_PAIRS,
+) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
+    """At most n open rows, fewer if all is covered before, and how many uncovered rows each had in its ball.
+
+    Each row is covered once, and only then do the rows around it lose one from their degree: O(pairs) after the graph.
+    """
+    is_covered = is_within(points, points[taken], delta)
+    is_covered[taken] = True
+    order = torch.sort(is_covered.byte(), stable=True).indices  # uncovered rows first: only these are looked for
+    n_uncovered = int((~is_covered).sum())
+    near = Neighbours(points[order], delta, n_uncovered, max_pairs)
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(order), device=order.device)
+    degrees = torch.where(is_open, near.counts[place], 0)  # of rows, no longer of places
+    left = torch.ones(n_uncovered, dtype=torch.bool, device=points.device)
+    chosen: list[int] = []
+    scores: list[float] = []
+    for _ in range(n_picks):
+        row = int(degrees.argmax())
+        if int(degrees[row]) == 0:
+            break
+        chosen.append(row)
+        scores.append(float(degrees[row]))
+        members = near.members(int(place[row]))
+        members = members[left[members]]
+        left[members] = False
+        degrees -= torch.where(is_open, near.count_around(members)[place], 0)
+    return (
+        torch.tensor(chosen, dtype=torch.int64, device=points.device),
+        torch.tensor(scores, dtype=torch.float64, device=points.device),
+    )
+
+
+def estimate_delta(
+    points: Float[Tensor, "n d"], n_classes: int, rng: np.random.Generator, alpha: float, max_rows: int
+) -> float:
+    """The largest radius at which a share alpha of the balls is pure: all rows in it are of one k-means cluster.
+
+    One cluster a class. Balls stand around a random `max_rows` of the rows, and hold rows of the whole pool.
+    """
+    clusters = k_means(points, n_classes, rng).assignment
+    centres = torch.from_numpy(np.sort(rng.permutation(len(points))[:max_rows])).to(points.device)
+    return pure_radius(points, clusters, centres, alpha)
+
+
+def pure_radius(
+    points: Float[Tensor, "n d"], clusters: Int[Tensor, "n"], centres: Int[Tensor, "k"], alpha: float
+) -> float:
+    """As above for given clusters. No search: a ball is pure up to the nearest row of another cluster.
+
+    Infinite where there is one cluster only.
+    """
+    strangers = torch.full((len(centres),), torch.inf, dtype=points.dtype, device=points.device)  # squared distances
+    for part in blocks(len(centres)):
+        some = centres[part]
+        for others in blocks(len(points), ROWS_AT_ONCE):
+            distances = squared_distances(points[some], points[others])
+            distances.masked_fill_(clusters[some][:, None] == clusters[others], torch.inf)
+            strangers[part] = torch.minimum(strangers[part], distances.amin(1))
+    radii = torch.sort(strangers, descending=True).values
+    radius = float(radii[math.ceil(alpha * len(radii) - 1e-9) - 1]) ** 0.5
+    # Clusters that touch would leave balls without room for a second row.
+    apart = radii[radii > 0]
+    return radius if radius > 0 else float(apart[-1]) ** 0.5 if len(apart) else math.inf

@@ -1,0 +1,103 @@
+"""SRAAL: VAAL whose discriminator expects less of rows that the learner is unsure about."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from understudy.strategies.adversary import (
+    Board,
+    Game,
+    History,
+    Kl,
+    Players,
+    board_of,
+    checked_iterations,
+    discriminator_logits,
+    game_of,
+    least_like_labelled,
+    make_players,
+    passes_over,
+    play,
+)
+from understudy.strategies.autoencoders import On, check_on, encode_rows, needs_of
+from understudy.strategies.kcenter import kcenter_greedy
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import picks
+from understudy.strategies.view import Picks, PoolView
+
+
+def uncertainty_indicator(probs: Float[Tensor, "m c"]) -> Float[Tensor, "m"]:
+    """1 - (minVar / Var) max p: 1 - max p where all other classes are equal, more the less they are.
+
+    minVar is the least variance of c probabilities that a largest one allows: the others share the rest alike.
+    """
+    c = probs.shape[1]
+    if c == 1:
+        return torch.zeros_like(probs[:, 0])
+    exact = probs.double() / probs.double().sum(1, keepdim=True)  # near 1/c both variances are all rounding otherwise
+    largest, variance = exact.amax(1), exact.var(1, correction=0)
+    least = ((1 / c - largest) ** 2 + (c - 1) * (1 / c - (1 - largest) / (c - 1)) ** 2) / c
+    # Where nothing varies there is no ratio; its limit is 1. Rounding must not take it above.
+    varies = variance > torch.finfo(probs.dtype).eps ** 2
+    ratio = torch.where(varies, least / variance, 1.0).clip(0, 1)
+    return (1 - ratio * largest).to(probs.dtype)
+
+
+@dataclass
+class Sraal:
+    """The rows of smallest D(mean of the latent). `history` has the losses of the last choice.
+
+    Before anything is labelled, rows spread by k-center over the latents of an autoencoder.
+    """
+
+    on: On = "auto"
+    iterations: int | None = None  # None: 100 passes over the pool
+    beta: float = 1.0  # weight of the KL divergence
+    adversary_weight: float = 1.0
+    supervised_weight: float = 1.0
+    vae_steps: int = 1  # an iteration
+    adversary_steps: int = 1
+    latent: int = 32
+    batch_size: int = 128
+    learning_rate: float = 5e-4
+    kl: Kl = "mean"
+    history: History = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_on(self.on)
+        checked_iterations(self.iterations)
+        game_of(self)
+
+    @property
+    def needs(self) -> Needs:
+        return needs_of(self.on, ("probs",))
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        rows = view.candidates(n)
+        if not bool(view.is_labelled.any()):
+            return self.start(view, rows, n, rng)
+        board = board_of(view, self.on, rows, targets=expected_states(view))
+        players = self.train(game_of(self), board, len(view), rng)
+        return least_like_labelled(rows, discriminator_logits(players, board, board.others), n)
+
+    def start(self, view: PoolView, rows: Int[Tensor, "m"], n: int, rng: np.random.Generator) -> Picks:
+        """The first rows: there is nobody to hide from yet, so the autoencoder alone is trained."""
+        game = replace(game_of(self), adversary_weight=0.0, supervised_weight=0.0)
+        board = board_of(view, self.on, rows)
+        players = self.train(game, board, len(view), rng)
+        latents = encode_rows(players.vae, board.inputs, np.arange(len(view)))
+        return picks(*kcenter_greedy(latents, view.taken, rows, n, rng))
+
+    def train(self, game: Game, board: Board, n_rows: int, rng: np.random.Generator) -> Players:
+        players = make_players(game, board, rng)
+        iterations = self.iterations or passes_over(n_rows, self.batch_size)
+        self.history = play(game, players, board, iterations, rng)
+        return players
+
+
+def expected_states(view: PoolView) -> Float[Tensor, "n"]:
+    """What the discriminator is to say of every row: 1 where it is taken, else 1 less the learner's uncertainty."""
+    return torch.where(view.is_taken, 1.0, 1 - uncertainty_indicator(view.probs).float())

@@ -1,0 +1,158 @@
+"""Support vector machines: the rows nearest to a boundary, or those that split what is still possible in halves."""
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from sklearn.svm import SVC
+from torch import Tensor
+
+from understudy.core.checks import one_of, positive
+from understudy.core.kernels import gaussian, squared_distances
+from understudy.strategies.protocol import Needs
+from understudy.strategies.ranking import top
+from understudy.strategies.view import Picks, PoolView, checked_whole
+
+Rule = Literal["simple", "maxmin", "ratio"]
+Multiclass = Literal["closest", "top_two"]
+Kernel = Literal["linear", "rbf"]
+ROWS_AT_ONCE: Final = 1024
+NOTHING: Final = 1e-9  # a shorter |w| is rounding
+TOLERANCE: Final = 1e-6  # of the solver: rounding should not decide which row is nearest
+
+
+@dataclass(frozen=True, eq=False)
+class Machines:
+    """One machine a class, each against the rest; one in all for two classes. f(x) = Σ_l α_l k(x_l, x) + b."""
+
+    alphas: Float[np.ndarray, "k l"]
+    offsets: Float[np.ndarray, "k"]
+    lengths: Float[np.ndarray, "k"]  # |w|, one over the margin
+
+
+@dataclass(frozen=True)
+class SVMMargin:
+    """Machines are trained on the labelled rows at every call; see `rule` and `multiclass` for what they say."""
+
+    rule: Rule = "simple"
+    multiclass: Multiclass = "closest"
+    kernel: Kernel = "linear"
+    penalty: float = 1.0
+    max_candidates: int = 100
+
+    def __post_init__(self) -> None:
+        one_of("rule", self.rule, get_args(Rule))
+        one_of("multiclass", self.multiclass, get_args(Multiclass))
+        one_of("kernel", self.kernel, get_args(Kernel))
+        positive("penalty", self.penalty)
+        checked_whole("max_candidates", self.max_candidates, 1)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"features"}), labelled=2, classes=2)
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        features = view.features
+        rows = view.candidates(n)
+        view.require_labelled("svm_margin", 2, 2)
+        if self.rule != "simple":
+            rows = view.candidates(n, self.max_candidates, rng)
+        known = view.labels[view.labelled].cpu().numpy()
+        is_class = known == np.unique(known)[:, None]  # (k, l)
+        targets = np.where(is_class if len(is_class) > 2 else is_class[1:], 1.0, -1.0)
+        inputs = Inputs.of(features, view.labelled, self.kernel)
+        gram = inputs.kernel_with(view.labelled).cpu().numpy()
+        machines = trained(gram, targets, self.penalty)
+        values = decisions(inputs, rows, machines)
+        if self.rule == "simple":
+            return top(rows, -clearance(values, self.multiclass), n)
+        # Of several machines the one whose boundary is nearest is asked.
+        nearest = values.abs().argmin(1).tolist()
+        scores = [
+            split(inputs.extended(gram, rows[[i]]), targets[which], machines.lengths[which], self.penalty, self.rule)
+            for i, which in enumerate(nearest)
+        ]
+        return top(rows, torch.tensor(scores, dtype=torch.float64, device=rows.device), n)
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Features about their mean and in units of their spread, against the labelled rows."""
+
+    features: Float[Tensor, "n d"]
+    mean: Float[Tensor, "d"]
+    spread: float
+    known: Float[Tensor, "l d"]
+    kernel: Kernel
+
+    @classmethod
+    def of(cls, features: Float[Tensor, "n d"], labelled: Int[Tensor, "l"], kernel: Kernel) -> "Inputs":
+        mean = features.mean(0, dtype=torch.float64)
+        blocks = torch.split(features, ROWS_AT_ONCE)
+        squares = sum((float((block.double() - mean).square().sum()) for block in blocks), 0.0)
+        spread = (squares / features.numel()) ** 0.5 or 1.0
+        return cls(features, mean, spread, (features[labelled].double() - mean) / spread, kernel)
+
+    def take(self, rows: Int[Tensor, "b"]) -> Float[Tensor, "b d"]:
+        return (self.features[rows].double() - self.mean) / self.spread
+
+    def kernel_with(self, rows: Int[Tensor, "b"]) -> Float[Tensor, "b l"]:
+        """k of some rows with the labelled ones: xᵀx', or exp(-|x - x'|²/d), both in units of the spread."""
+        X = self.take(rows)
+        if self.kernel == "linear":
+            return X @ self.known.T
+        return gaussian(squared_distances(X, self.known), float(X.shape[1]))
+
+    def extended(self, gram: Float[np.ndarray, "l l"], row: Int[Tensor, "1"]) -> Float[np.ndarray, "m m"]:
+        """The kernel of the labelled rows and one more, the last."""
+        own = float(self.take(row).square().sum()) if self.kernel == "linear" else 1.0
+        beside = self.kernel_with(row).cpu().numpy()
+        return np.block([[gram, beside.T], [beside, np.array([[own]])]])
+
+
+def trained(gram: Float[np.ndarray, "l l"], targets: Float[np.ndarray, "k l"], penalty: float) -> Machines:
+    """A machine for each row of targets, 1 and -1."""
+    alphas, offsets = np.zeros(targets.shape), np.zeros(len(targets))
+    for i, target in enumerate(targets):
+        # It draws nothing, but asks the global generator for a seed unless it is given one.
+        machine = SVC(C=penalty, kernel="precomputed", tol=TOLERANCE, random_state=0).fit(gram, target)
+        alphas[i, machine.support_] = machine.dual_coef_[0]
+        offsets[i] = machine.intercept_[0]
+    lengths = np.sqrt(np.maximum(((alphas @ gram) * alphas).sum(1), 0.0))
+    return Machines(alphas, offsets, lengths)
+
+
+def decisions(inputs: Inputs, rows: Int[Tensor, "m"], machines: Machines) -> Float[Tensor, "m k"]:
+    """f of every row under every machine. A linear machine is d weights, however many rows support it."""
+    device = inputs.mean.device
+    alphas, offsets = torch.from_numpy(machines.alphas).to(device), torch.from_numpy(machines.offsets).to(device)
+    weights = alphas @ inputs.known if inputs.kernel == "linear" else None
+    values = []
+    for some in torch.split(rows, ROWS_AT_ONCE):
+        products = inputs.kernel_with(some) @ alphas.T if weights is None else inputs.take(some) @ weights.T
+        values.append(products + offsets)
+    return torch.cat(values)
+
+
+def clearance(values: Float[Tensor, "m k"], multiclass: Multiclass) -> Float[Tensor, "m"]:
+    """How far a row is from doubt: from the nearest boundary, or its best class from the second."""
+    if multiclass == "closest" or values.shape[1] == 1:
+        return values.abs().amin(1)
+    first, second = values.topk(2, dim=1).values.unbind(1)
+    return first - second
+
+
+def split(
+    extended: Float[np.ndarray, "m m"], target: Float[np.ndarray, "l"], length: float, penalty: float, rule: Rule
+) -> float:
+    """How evenly one more row, the last of the extended kernel, splits what is possible: its margin with either label.
+
+    `maxmin`: the smaller of the two new margins as a share of the old one. `ratio`: the smaller over the larger.
+    """
+    either = np.stack([np.append(target, label) for label in (1.0, -1.0)])
+    shorter, longer = np.sort(trained(extended, either, penalty).lengths).tolist()
+    if longer < NOTHING:  # no direction tells the labels apart: whatever the label, nothing changes
+        return 1.0
+    return (length if rule == "maxmin" else shorter) / longer

@@ -1,0 +1,99 @@
+"""TypiClust: the most typical row of each cluster that has no label yet."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.clusters import BATCH_SIZE, Points, k_means
+from understudy.strategies.protocol import Needs
+from understudy.strategies.view import Picks, PoolView
+
+LLOYD_UP_TO: Final = 50  # clusters; mini-batches beyond
+EPS: Final = 1e-5
+BLOCK: Final = {"cpu": 1024, "cuda": 8192}  # rows whose distances are held at once
+
+
+@dataclass(frozen=True)
+class TypiClust:
+    """Clusters with the fewest labels first, and from each in turn the row whose neighbours are nearest."""
+
+    max_clusters: int = 500
+    min_cluster_size: int = 6
+    neighbours: int = 20
+    squared: bool = True
+    normalise: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_clusters", "min_cluster_size", "neighbours"):
+            if getattr(self, name) < 1:
+                raise UnderstudyError(f"{name} must be 1 or more; got {getattr(self, name)}")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(frozenset({"features"}))
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        view.candidates(n)  # there are n
+        points = Points(view.features, unit=self.normalise)
+        is_taken = view.is_taken
+        k = min(int(is_taken.sum()) + n, self.max_clusters)
+        clusters = k_means(points, k, rng, lloyd_up_to=LLOYD_UP_TO, batch_size=BATCH_SIZE)
+        order = cluster_order(clusters.sizes, torch.bincount(clusters.assignment[is_taken], minlength=len(clusters)))
+        is_large = clusters.sizes[order] >= self.min_cluster_size
+
+        members = _by_cluster(clusters.assignment, len(clusters), ~is_taken)
+        is_open = view.is_open
+        rows: list[int] = []
+        scores: list[float] = []
+        # The small ones are left for when all others are used up.
+        for turns in (order[is_large], order[~is_large]):
+            left = [int(c) for c in turns if bool(is_open[members[c]].any())]
+            while left and len(rows) < n:
+                for c in left[: n - len(rows)]:
+                    found = typicality(points.take(members[c]), self.neighbours, self.squared)
+                    found[~is_open[members[c]]] = -torch.inf  # skipped rows are neighbours, but are not chosen
+                    best = int(found.argmax())
+                    rows.append(int(members[c][best]))
+                    scores.append(float(found[best]))
+                    members[c] = torch.cat([members[c][:best], members[c][best + 1 :]])
+                left = [c for c in left if bool(is_open[members[c]].any())]
+        return Picks(np.array(rows, dtype=np.int64), np.array(scores))
+
+
+def cluster_order(sizes: Int[Tensor, "k"], labelled: Int[Tensor, "k"]) -> Int[Tensor, "k"]:
+    """Clusters with few labels first, and of those with as many the larger ones."""
+    by_size = torch.sort(sizes, descending=True, stable=True).indices
+    return by_size[torch.sort(labelled[by_size], stable=True).indices]
+
+
+def typicality(points: Float[Tensor, "m d"], neighbours: int, squared: bool) -> Float[Tensor, "m"]:
+    """1 / (mean distance to the nearest others + 1e-5), with at most half as many neighbours as there are points.
+
+    A point alone has no neighbours and typicality 0. O(m²d), in blocks.
+    """
+    m = len(points)
+    if m == 1:
+        return points.new_zeros(1)
+    k = min(neighbours, m // 2)
+    points = points - points.mean(0)  # squared distances inside a cluster lose fewer digits about its mean
+    squares = points.square().sum(1)
+    means = torch.empty_like(squares)
+    for block in torch.split(torch.arange(m, device=points.device), BLOCK[points.device.type]):
+        distances = (squares[block, None] + squares).addmm_(points[block], points.T, alpha=-2.0).clamp_min_(0.0)
+        distances[torch.arange(len(block), device=block.device), block] = torch.inf  # nobody is his own neighbour
+        nearest = distances.topk(k, dim=1, largest=False, sorted=False).values
+        means[block] = (nearest if squared else nearest.sqrt()).mean(1)
+    return 1 / (means + EPS)
+
+
+def _by_cluster(assignment: Int[Tensor, "n"], k: int, is_in: Bool[Tensor, "n"]) -> list[Int[Tensor, "_"]]:
+    """The rows of each cluster that are in, ascending."""
+    rows = is_in.nonzero()[:, 0]
+    order = torch.sort(assignment[rows], stable=True).indices
+    sizes = torch.bincount(assignment[rows], minlength=k)
+    return list(torch.split(rows[order], sizes.tolist()))

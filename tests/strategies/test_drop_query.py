@@ -1,0 +1,128 @@
+"""DropQuery: its candidates, its head, and one row a cluster."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.strategies.test_clusters import blobs
+from understudy.errors import UnderstudyError
+from understudy.strategies.clusters import Points
+from understudy.strategies.drop_query import DropQuery, LinearHead, candidates, root_mean_square
+from understudy.strategies.view import PoolView
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_candidates_differ_in_more_than_one_pass_if_there_are_enough_of_them() -> None:
+    flips = torch.tensor([0, 1, 2, 3, 0, 2, 1, 3])
+    rng = np.random.default_rng(0)
+    assert candidates(flips, 1, 1, 4, rng).tolist() == [2, 3, 5, 7]
+    assert candidates(flips, 1, 1, 5, rng).tolist() == [1, 2, 3, 5, 6, 7]  # too few for 5 a pick: any flip will do
+    assert candidates(flips, 6, 1, 25, rng).tolist() == [1, 2, 3, 5, 6, 7]
+    filled = candidates(flips, 7, 1, 25, rng).tolist()
+    assert set(filled) > {1, 2, 3, 5, 6, 7}
+    assert len(filled) == 7
+    assert candidates(flips, 8, 1, 25, rng).tolist() == list(range(8))
+
+
+def test_what_fills_up_is_drawn_evenly() -> None:
+    flips = torch.tensor([0, 3, 0, 0, 0])
+    counts = np.zeros(5)
+    for seed in range(400):
+        counts[candidates(flips, 2, 1, 25, np.random.default_rng(seed)).tolist()] += 1
+    assert counts[1] == 400
+    assert ((counts[[0, 2, 3, 4]] - 100) ** 2 / 100).sum() < 16.3  # chi-square, 3 degrees, 99.9 %
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_before_there_are_labels_it_takes_one_row_near_each_centre(seed: int) -> None:
+    points, owner = blobs(7, 20, d=12, seed=seed)
+    view = PoolView(np.full(140, -1), 2, features=points)
+    picks = DropQuery().select(view, 7, np.random.default_rng(seed))
+    assert sorted(owner[picks.rows]) == list(range(7))
+
+
+def test_without_dropout_nothing_flips() -> None:
+    points = torch.from_numpy(np.random.default_rng(0).standard_normal((50, 4)))
+    head = LinearHead(torch.eye(3, 4, dtype=torch.float64), torch.zeros(3, dtype=torch.float64))
+    assert DropQuery(dropout=0.0).flips(head, Points(points), 1.0, generator()).tolist() == [0] * 50
+
+
+def test_flips_come_as_often_as_the_dropout_makes_them() -> None:
+    # Class 1 wins where the first column outweighs the bias, so a row of ones flips if and only if it is dropped.
+    head = LinearHead(torch.tensor([[0.0, 0.0], [1.0, 0.0]]), torch.tensor([0.5, 0.0]))
+    strategy = DropQuery(passes=4, dropout=0.3)
+    flips = strategy.flips(head, Points(torch.ones(4000, 2)), 1.0, generator())
+    assert float(flips.double().mean()) == pytest.approx(4 * 0.3, abs=0.05)
+    assert torch.bincount(flips, minlength=5).tolist() == pytest.approx(
+        [4000 * w * 0.3**i * 0.7 ** (4 - i) for i, w in enumerate([1, 4, 6, 4, 1])], abs=110
+    )
+
+
+def test_what_is_kept_is_as_large_on_average_as_without_dropout() -> None:
+    kept = DropQuery(dropout=0.75).dropped(torch.full((2000, 10), 3.0), generator())
+    assert set(kept.reshape(-1).tolist()) == {0.0, 12.0}
+    assert float(kept.mean()) == pytest.approx(3.0, rel=0.03)
+
+
+def test_the_head_learns_classes_that_a_line_divides() -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((300, 16))
+    labels = (inputs @ rng.standard_normal((16, 3))).argmax(1)
+    head = DropQuery(dropout=0.2, epochs=100).trained(
+        torch.from_numpy(inputs), torch.from_numpy(labels), 3, generator()
+    )
+    assert float((head.classes(torch.from_numpy(inputs)).numpy() == labels).mean()) > 0.9
+
+
+def test_it_stops_when_the_loss_no_longer_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    plain = torch.optim.AdamW.step
+
+    def counted(self: torch.optim.AdamW) -> None:
+        steps.append(1)
+        plain(self)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", counted)
+    one = torch.zeros(5, 3)
+    DropQuery(learning_rate=1e-9).trained(one, torch.arange(5) % 2, 2, generator())
+    assert len(steps) == 21  # the first, and 20 that were no better
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_rows_between_the_classes_are_chosen_whatever_the_unit(unit: float) -> None:
+    rng = np.random.default_rng(0)
+    strength = rng.uniform(-1, 1, 400)
+    features = unit * (strength[:, None] + 0.5 * rng.standard_normal((400, 32)))
+    labels = np.full(400, -1)
+    labels[:60] = strength[:60] > 0
+    view = PoolView(labels, 2, features=features)
+    picks = DropQuery(enough=1).select(view, 10, np.random.default_rng(0))
+    assert np.abs(strength[picks.rows]).mean() < 0.6 * np.abs(strength[60:]).mean()
+    assert set(np.round(3 * picks.scores)) <= {2.0, 3.0}
+
+
+def test_the_typical_size_of_an_entry() -> None:
+    assert root_mean_square(torch.tensor([[3.0, 4.0], [0.0, 5.0]])) == pytest.approx(12.5**0.5)
+    assert root_mean_square(torch.zeros(3, 2)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"passes": 0}, "passes must be 1 or more; got 0"),
+        ({"threshold": 3}, "threshold must be less than the 3 passes"),
+        ({"dropout": 1.0}, "dropout must be 0 or more and less than 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be more than 0"),
+        ({"weight_decay": -1.0}, "weight_decay 0 or more"),
+        ({"epochs": 0}, "epochs must be 1 or more"),
+        ({"enough": 0}, "enough must be 1 or more"),
+    ],
+)
+def test_bad_settings_are_errors(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnderstudyError, match=message):
+        DropQuery(**settings)

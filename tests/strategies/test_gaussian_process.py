@@ -1,0 +1,174 @@
+"""The adapter does what somebody who drives the surrogate by hand would do."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.strategies.pools import N_CLASSES, Arrays, labels_of, make_arrays
+from understudy.core.surrogate import Surrogate
+from understudy.errors import UnderstudyError
+from understudy.strategies.gaussian_process import GaussianProcess
+from understudy.strategies.registry import STRATEGIES
+from understudy.strategies.view import PoolView
+
+LABELLED = [3, 8, 11, 20, 26, 31]
+SEED = 4
+
+
+@pytest.fixture
+def arrays() -> Arrays:
+    return make_arrays()
+
+
+def by_hand(arrays: Arrays, **options: Any) -> Surrogate:
+    seed = int(np.random.default_rng(SEED).integers(2**63))
+    return Surrogate(arrays.features, N_CLASSES, random_state=seed, **options)
+
+
+def view_of(arrays: Arrays, labels: np.ndarray, round: int | None = 1, **more: Any) -> PoolView:  # noqa: A002
+    return PoolView(labels, N_CLASSES, features=arrays.features, probs=arrays.probs, round=round, **more)
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("mode", ["combined", "influence", "uncertainty", "uniform", "lookahead", "variance"])
+def test_rounds_of_single_labels_are_those_of_a_surrogate_driven_by_hand(arrays: Arrays, mode: Any, told: bool) -> None:
+    strategy, rng, labels = GaussianProcess(mode=mode), np.random.default_rng(SEED), labels_of(arrays, LABELLED)
+    s = by_hand(arrays, mode=mode)
+    for round_number, probs in enumerate([arrays.probs, arrays.probs[:, ::-1].copy()]):
+        labelled = np.flatnonzero(labels >= 0)
+        s.anchor(probs, labelled)
+        view = PoolView(labels, N_CLASSES, features=arrays.features, probs=probs, round=round_number)
+        for _ in range(5):
+            picks = strategy.select(view, 1, rng)
+            before = s.utility
+            row = s.ask()
+            assert picks.rows.tolist() == row.tolist()
+            assert picks.scores[0] == pytest.approx(before[row[0]], rel=1e-4)
+            s.tell(row, arrays.truth[row])
+            labels[row] = arrays.truth[row]
+            if told:
+                strategy.tell(row, arrays.truth[row])
+            view = view.after(labels, trained_on=labelled)
+    strategy.select(view, 1, rng)  # what was not told comes with the view
+    assert strategy.surrogate is not None
+    assert strategy.surrogate.accuracy == s.accuracy > 0
+
+
+def test_blind_hears_labels_only_when_the_learner_was_trained(arrays: Arrays) -> None:
+    strategy, rng, labels = GaussianProcess(blind=True), np.random.default_rng(SEED), labels_of(arrays, LABELLED)
+    view = view_of(arrays, labels)
+    expected = by_hand(arrays).anchor(arrays.probs, LABELLED).ask(6)
+    for row in expected:
+        chosen = strategy.select(view, 1, rng).rows
+        assert chosen.tolist() == [row]
+        labels[chosen] = arrays.truth[chosen]
+        strategy.tell(chosen, arrays.truth[chosen])
+        view = view.after(labels, trained_on=LABELLED)
+    assert strategy.surrogate is not None
+    assert strategy.surrogate.accuracy == 0
+    strategy.select(view_of(arrays, labels, round=2), 1, rng)
+    right = arrays.probs[expected].argmax(1) == arrays.truth[expected]
+    assert strategy.surrogate.accuracy == pytest.approx(right.mean())
+
+
+def test_pending_skipped_changed_and_lost_labels_are_followed(arrays: Arrays) -> None:
+    strategy, rng, labels = GaussianProcess(), np.random.default_rng(SEED), labels_of(arrays, LABELLED)
+    view = view_of(arrays, labels)
+    first = strategy.select(view, 3, rng).rows
+    s = by_hand(arrays).anchor(arrays.probs, LABELLED)
+    assert first.tolist() == s.ask(3).tolist()
+
+    # The first is answered wrongly, the second given back, the third still out; others took row 0; 5 is unusable.
+    wrong = (arrays.truth[first[0]] + 1) % N_CLASSES
+    labels[first[0]] = wrong
+    second = strategy.select(view.after(labels, pending=[first[2], 0], skipped=[5], trained_on=LABELLED), 2, rng).rows
+    s.tell(first[:1], [wrong]).release(first[1:2]).reserve([0]).skip([5])
+    assert second.tolist() == s.ask(2).tolist()
+
+    labels[first[0]] = arrays.truth[first[0]]  # corrected
+    labels[0] = arrays.truth[0]
+    third = strategy.select(view.after(labels, pending=[first[2], *second], trained_on=LABELLED), 2, rng).rows
+    s.retract(first[:1]).tell([first[0], 0], arrays.truth[[first[0], 0]])
+    assert third.tolist() == s.ask(2).tolist()
+
+    labels[0] = -1  # taken back altogether, and everything else given back
+    fourth = strategy.select(view.after(labels, trained_on=LABELLED), 2, rng).rows
+    s.retract([0]).release(s.pending)
+    assert fourth.tolist() == s.ask(2).tolist()
+
+
+def test_a_label_that_the_learner_was_trained_on_may_change(arrays: Arrays) -> None:
+    strategy, rng, labels = GaussianProcess(), np.random.default_rng(SEED), labels_of(arrays, LABELLED)
+    rows = strategy.select(view_of(arrays, labels), 2, rng).rows
+    labels[rows] = arrays.truth[rows]
+    view = view_of(arrays, labels, round=2)
+    strategy.select(view, 1, rng)
+    labels[rows[0]] = (labels[rows[0]] + 1) % N_CLASSES
+    later = view.after(labels, trained_on=np.flatnonzero(labels >= 0))
+    left = len(arrays) - len(LABELLED) - 2
+    assert rows[0] not in strategy.select(later, left, rng).rows
+
+
+def test_labels_that_came_while_the_learner_trained_count_at_once(arrays: Arrays) -> None:
+    strategy, rng, labels = GaussianProcess(), np.random.default_rng(SEED), labels_of(arrays, [*LABELLED, 12, 13])
+    chosen = strategy.select(view_of(arrays, labels, trained_on=LABELLED), 4, rng).rows
+    s = by_hand(arrays).anchor(arrays.probs, LABELLED).tell([12, 13], arrays.truth[[12, 13]])
+    assert chosen.tolist() == s.ask(4).tolist()
+
+
+def test_old_targets_may_be_residuals(arrays: Arrays) -> None:
+    strategy, rng = GaussianProcess(old_targets="residual"), np.random.default_rng(SEED)
+    chosen = strategy.select(view_of(arrays, labels_of(arrays, LABELLED)), 4, rng).rows
+    s = by_hand(arrays, old_targets="residual").tell(LABELLED, arrays.truth[LABELLED]).anchor(arrays.probs, LABELLED)
+    assert chosen.tolist() == s.ask(4).tolist()
+
+
+def test_the_kernel_may_see_the_learners_features(arrays: Arrays) -> None:
+    strategy, labels = GaussianProcess(on="hidden"), labels_of(arrays, LABELLED)
+    assert strategy.needs.supplies == {"hidden", "probs"}
+    views = [
+        PoolView(labels, N_CLASSES, hidden=hidden, probs=arrays.probs, round=number)
+        for number, hidden in enumerate([arrays.hidden, arrays.features[:, :5].copy()])
+    ]
+    rng = np.random.default_rng(SEED)
+    first = strategy.select(views[0], 3, rng).rows
+    same = strategy.surrogate
+    second = strategy.select(views[1].after(labels), 3, rng).rows
+    assert strategy.surrogate is same
+    seed = int(np.random.default_rng(SEED).integers(2**63))
+    s = Surrogate(arrays.hidden, N_CLASSES, random_state=seed).anchor(arrays.probs, LABELLED)
+    assert first.tolist() == s.ask(3).tolist()
+    s.anchor(arrays.probs, LABELLED, features=arrays.features[:, :5]).release(first)
+    assert second.tolist() == s.ask(3).tolist()
+
+
+def test_another_pool_is_another_surrogate(arrays: Arrays) -> None:
+    strategy, rng = GaussianProcess(), np.random.default_rng(SEED)
+    strategy.select(view_of(arrays, labels_of(arrays, LABELLED)), 1, rng)
+    first = strategy.surrogate
+    other = make_arrays(seed=1)
+    strategy.select(view_of(other, labels_of(other, LABELLED)), 1, rng)
+    assert strategy.surrogate is not first
+
+
+def test_ablations_are_named_after_what_they_do() -> None:
+    made = {name: STRATEGIES[name]() for name in STRATEGIES if name.startswith(("surrogate", "understudy"))}
+    modes = {name: strategy.mode for name, strategy in made.items() if isinstance(strategy, GaussianProcess)}
+    assert modes.pop("understudy") == modes.pop("surrogate") == modes.pop("surrogate_blind") == "combined"
+    assert all(name == f"surrogate_{mode}" for name, mode in modes.items())
+    assert len(modes) == 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"on": "pixels"}, "on must be"),
+        ({"mode": "best"}, "mode"),
+        ({"basis_size": 0}, "basis_size"),
+        ({"width": -1.0}, "width"),
+    ],
+)
+def test_bad_settings_are_refused_when_they_are_made(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnderstudyError, match=message):
+        GaussianProcess(**settings)

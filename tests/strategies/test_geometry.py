@@ -1,0 +1,46 @@
+"""Points and the gaps between them."""
+
+import pytest
+import torch
+
+from understudy.strategies.geometry import as_points, is_within, smallest_gap
+
+
+def test_points_have_unit_length_and_zeros_stay() -> None:
+    points = as_points(torch.tensor([[3.0, 4.0], [0.0, 0.0], [0.0, -2.0]]), normalise=True)
+    assert points.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0.0, 0.0], [0.0, -1.0]]
+
+
+def test_points_that_keep_their_length_lie_about_their_mean() -> None:
+    X = torch.rand(50, 3, generator=torch.Generator().manual_seed(0)) + 1000
+    points = as_points(X, normalise=False)
+    assert points.mean(0).abs().max() < 1e-3
+    assert torch.allclose(torch.pdist(points.double()), torch.pdist(X.double()), atol=1e-3)
+
+
+def test_points_within_a_radius_are_those_whose_nearest_centre_is_nearer() -> None:
+    rng = torch.Generator().manual_seed(0)
+    points, centres = torch.rand(1500, 3, generator=rng), torch.rand(1100, 3, generator=rng)  # two blocks of each
+    nearest = torch.cdist(points.double(), centres.double()).amin(1)
+    radius = float(nearest.median()) + 1e-5
+    assert is_within(points, centres, radius).tolist() == (nearest < radius).tolist()
+    assert not is_within(points, centres[:0], 10.0).any()
+
+
+def test_the_smallest_gap_is_that_of_the_nearest_pair() -> None:
+    points = torch.rand(2100, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)  # three blocks
+    assert smallest_gap(points) == pytest.approx(float(torch.pdist(points).min()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_duplicates_leave_no_gap(dtype: torch.dtype) -> None:
+    X = torch.tensor([[0.1, 0.7], [0.3, 2.1], [0.1, 0.7], [1.0, 0.0], [0.9, 0.1]], dtype=dtype)
+    points = as_points(X, normalise=True)  # the second is the first, but for rounding
+    apart = torch.pdist(points[[0, 3, 4]].double()).min()
+    assert smallest_gap(points) == pytest.approx(float(apart))
+
+
+def test_there_is_no_gap_where_no_two_points_differ() -> None:
+    assert smallest_gap(torch.ones(4, 3)) is None
+    assert smallest_gap(torch.ones(1, 3)) is None
+    assert smallest_gap(torch.ones(0, 3)) is None

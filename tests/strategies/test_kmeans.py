@@ -1,0 +1,89 @@
+"""K-means sampling: one row a blob, with and without Zhdanov's weights."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.strategies.test_clusters import blobs
+from understudy.errors import UnderstudyError
+from understudy.strategies.kmeans import KMeans
+from understudy.strategies.protocol import Needs
+from understudy.strategies.view import Picks, PoolView
+
+
+def choose(n: int, seed: int = 0, labelled: Any = (), **supplies: Any) -> Picks:
+    settings = supplies.pop("settings", {"on": "features"})
+    size = len(next(iter(supplies.values())))
+    labels = np.full(size, -1)
+    labels[list(labelled)] = 0
+    return KMeans(**settings).select(PoolView(labels, 2, **supplies), n, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_as_many_blobs_as_picks_give_one_row_each_the_nearest_to_the_mean(seed: int) -> None:
+    points, owner = blobs(10, 15, seed=seed)
+    picks = choose(10, seed, features=points)
+    assert sorted(owner[picks.rows]) == list(range(10))
+    for row, score in zip(picks.rows, picks.scores, strict=True):
+        members = points[torch.from_numpy(owner == owner[row])]
+        gaps = (members - members.mean(0)).norm(dim=1)
+        assert -score == pytest.approx(float(gaps.min()))
+        assert float((points[row] - members.mean(0)).norm()) == pytest.approx(float(gaps.min()))
+
+
+def test_labelled_rows_take_no_part() -> None:
+    points, owner = blobs(6, 10)
+    picks = choose(5, labelled=np.flatnonzero(owner == 2), features=points)
+    assert sorted(owner[picks.rows]) == [0, 1, 3, 4, 5]
+
+
+def test_it_looks_at_the_hidden_layer_unless_told_otherwise() -> None:
+    points, owner = blobs(4, 10)
+    picks = choose(4, settings={}, hidden=points)
+    assert sorted(owner[picks.rows]) == [0, 1, 2, 3]
+    assert KMeans().needs == Needs(frozenset({"hidden"}))
+    assert KMeans(weighted=True).needs == KMeans(prefilter=10).needs == Needs(frozenset({"hidden", "probs"}))
+
+
+def test_the_prefilter_leaves_only_the_most_uncertain_rows() -> None:
+    points, _ = blobs(10, 10)
+    first = np.random.default_rng(0).random(100)
+    probs = np.stack([first, 1 - first], 1)
+    picks = choose(5, settings={"on": "features", "prefilter": 4}, features=points, probs=probs)
+    assert set(picks.rows) <= set(np.argsort(abs(first - 0.5))[:20])
+    alone = choose(5, settings={"on": "features", "prefilter": 1}, features=points, probs=probs)
+    assert set(alone.rows) == set(np.argsort(abs(first - 0.5))[:5])
+
+
+def test_weights_draw_the_centre_towards_uncertain_rows() -> None:
+    line = np.linspace(0, 1, 101)[:, None]
+    sure = np.array([0.999, 0.001])
+    probs = np.where(line > 0.9, 0.5, sure)
+    plain = choose(1, features=line)
+    weighted = choose(1, settings={"on": "features", "weighted": True}, features=line, probs=probs)
+    assert plain.rows.tolist() == [50]
+    # The mean with weights 1 - |p - q|: 0.002 below 0.9, 1 above. By hand, about 0.947.
+    weights = 1 - abs(probs[:, 0] - probs[:, 1])
+    assert weighted.rows.tolist() == [round(100 * float((weights @ line)[0] / weights.sum()))]
+
+
+def test_certainty_everywhere_weighs_all_alike() -> None:
+    points, owner = blobs(3, 10)
+    probs = np.tile([1.0, 0.0], (30, 1))
+    picks = choose(3, settings={"on": "features", "weighted": True, "prefilter": 10}, features=points, probs=probs)
+    assert sorted(owner[picks.rows]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"on": "pixels"}, "on must be one of hidden, features"),
+        ({"prefilter": 0}, "prefilter must be 1 or more"),
+        ({"uncertainty": "doubt"}, "uncertainty must be one of entropy"),
+    ],
+)
+def test_bad_settings_are_errors(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnderstudyError, match=message):
+        KMeans(**settings)

@@ -1,0 +1,159 @@
+"""ProbCover: the literal greedy cover, the radius, and what happens when all is covered."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.probcover import ProbCover, cover, estimate_delta, pure_radius
+from understudy.strategies.view import Picks, PoolView
+
+
+def choose(points: np.ndarray, n: int, delta: float, labelled: tuple[int, ...] = (), **more: Any) -> Picks:
+    labels = np.full(len(points), -1)
+    labels[list(labelled)] = 0
+    view = PoolView(labels, 2, features=points, **more)
+    return ProbCover(delta=delta, normalise=False).select(view, n, np.random.default_rng(0))
+
+
+def literal(
+    points: np.ndarray, delta: float, taken: list[int], is_open: list[bool], n: int
+) -> tuple[list[int], list[float]]:
+    """Sets of rows, one ball at a time; then the row whose nearest taken or chosen one is farthest."""
+    D = np.sqrt(((points[:, None] - points) ** 2).sum(2))
+    balls = [set(np.flatnonzero(row < delta)) for row in D]
+    covered = set().union(*(balls[row] for row in taken))
+    chosen: list[int] = []
+    scores: list[float] = []
+    for _ in range(n):
+        left = [row for row in range(len(points)) if is_open[row] and row not in chosen]
+        gains = [len(balls[row] - covered) for row in left]
+        if max(gains) > 0:
+            best = int(np.argmax(gains))
+            scores.append(gains[best])
+        else:
+            gaps = [D[row, taken + chosen].min() for row in left]
+            best = int(np.argmax(gaps))
+            scores.append(gaps[best] / delta)
+        chosen.append(left[best])
+        covered |= balls[left[best]]
+    return chosen, scores
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("delta", [0.15, 0.4, 1.0])
+def test_every_pick_is_that_of_the_literal_sets(seed: int, delta: float) -> None:
+    points = np.random.default_rng(seed).random((30, 2))
+    labelled = (4, 9) if seed % 2 else ()
+    picks = choose(points, 24, delta, labelled, pending=[1], skipped=[2, 3])
+    is_open = [row not in (1, 2, 3, *labelled) for row in range(30)]
+    rows, scores = literal(points, delta, [1, *labelled], is_open, 24)
+    assert picks.rows.tolist() == rows
+    assert picks.scores.tolist() == pytest.approx(scores)
+
+
+def test_golden_line() -> None:
+    points = np.array([[0.0], [1.0], [2.0], [50.0], [51.0], [90.0]])
+    picks = choose(points, 6, 1.5)
+    assert picks.rows.tolist() == [1, 3, 5, 0, 2, 4]
+    assert picks.scores.tolist() == pytest.approx([3, 2, 1, 1 / 1.5, 1 / 1.5, 1 / 1.5])
+
+
+def test_what_lies_around_labelled_and_pending_rows_is_covered_already() -> None:
+    points = np.array([[0.0], [1.0], [2.0], [50.0], [51.0], [90.0]])
+    assert choose(points, 1, 1.5, (1,)).rows.tolist() == [3]
+    assert choose(points, 1, 1.5, (1,), pending=[4]).rows.tolist() == [5]
+
+
+def test_rows_that_are_skipped_are_worth_covering() -> None:
+    points = np.array([[0.0], [1.0], [2.0], [50.0], [51.0]])
+    assert choose(points, 1, 1.5, skipped=[0, 1]).rows.tolist() == [2]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_coverage_grows_by_the_scores_and_each_adds_no_more_than_the_last(seed: int) -> None:
+    points = np.random.default_rng(seed).random((200, 2))
+    picks = choose(points, 12, 0.12)
+    near = np.sqrt(((points[:, None] - points) ** 2).sum(2)) < 0.12
+    coverage = [near[picks.rows[:k]].any(0).sum() for k in range(13)]
+    assert np.diff(coverage).tolist() == picks.scores.tolist()
+    assert (np.diff(picks.scores) <= 0).all()
+
+
+def test_picks_do_not_depend_on_whether_pairs_are_kept() -> None:
+    points = torch.rand(2300, 2, generator=torch.Generator().manual_seed(0))
+    taken, is_open = torch.tensor([3, 700]), torch.ones(2300, dtype=torch.bool)
+    is_open[[3, 700]] = False
+    kept, anew = (cover(points, 0.05, taken, is_open, 60, max_pairs) for max_pairs in (10**8, 0))
+    assert kept[0].tolist() == anew[0].tolist()
+    assert kept[1].tolist() == anew[1].tolist()
+
+
+def test_it_stops_covering_when_all_is_covered() -> None:
+    points = torch.rand(100, 2, generator=torch.Generator().manual_seed(0))
+    rows, degrees = cover(points, 10.0, torch.tensor([], dtype=torch.int64), torch.ones(100, dtype=torch.bool), 5)
+    assert rows.tolist() == [0]
+    assert degrees.tolist() == [100]
+
+
+def purity(points: np.ndarray, clusters: np.ndarray, centres: np.ndarray, delta: float) -> float:
+    balls = np.sqrt(((points[centres][:, None] - points) ** 2).sum(2)) < delta
+    return float(np.mean([len(set(clusters[ball])) == 1 for ball in balls]))
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.95, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_radius_is_the_largest_with_that_purity(seed: int, alpha: float) -> None:
+    rng = np.random.default_rng(seed)
+    points, clusters = rng.standard_normal((120, 3)), rng.integers(0, 3, 120)
+    points += clusters[:, None]
+    centres = np.sort(rng.permutation(120)[:40])
+    radius = pure_radius(torch.from_numpy(points), torch.from_numpy(clusters), torch.from_numpy(centres), alpha)
+    assert purity(points, clusters, centres, radius - 1e-9) >= alpha
+    assert purity(points, clusters, centres, radius + 1e-9) < alpha
+
+
+def test_the_estimated_radius_reaches_from_blob_to_blob() -> None:
+    rng = np.random.default_rng(0)
+    points = torch.from_numpy(np.repeat([[0.0, 0.0], [10.0, 0.0]], 100, 0) + rng.uniform(-0.5, 0.5, (200, 2)))
+    assert 9 < estimate_delta(points, 2, rng, 0.95, 1000) < 11
+    assert 9 < estimate_delta(points, 2, rng, 0.95, 7) < 11
+
+
+def test_without_a_radius_there_is_one_pick_a_blob_before_any_second() -> None:
+    rng = np.random.default_rng(0)
+    angle = np.repeat([0.0, 1.5, 3.0], 20) + rng.uniform(-0.1, 0.1, 60)
+    view = PoolView(np.full(60, -1), 3, features=np.stack([np.cos(angle), np.sin(angle)], 1) * rng.random((60, 1)))
+    picks = ProbCover(alpha=1.0).select(view, 3, rng)
+    assert sorted(picks.rows // 20) == [0, 1, 2]
+    assert picks.scores.tolist() == [20, 20, 20]
+
+
+def test_one_cluster_only_is_one_ball() -> None:
+    points = torch.rand(10, 2, generator=torch.Generator().manual_seed(0))
+    assert pure_radius(points, torch.zeros(10, dtype=torch.int64), torch.arange(10), 0.95) == np.inf
+    view = PoolView(np.full(10, -1), 1, features=points)
+    assert np.isfinite(ProbCover().select(view, 10, np.random.default_rng(0)).scores).all()
+
+
+def test_clusters_that_touch_leave_a_radius_above_zero() -> None:
+    points = torch.tensor([[0.0], [0.0], [3.0], [7.0]])
+    radius = pure_radius(points, torch.tensor([0, 1, 1, 1]), torch.arange(4), 0.95)
+    assert radius == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"delta": 0.0}, "delta must be a positive number"),
+        ({"delta": float("inf")}, "delta must be a positive number"),
+        ({"alpha": 0.0}, "alpha, a share of balls"),
+        ({"alpha": 1.5}, "alpha, a share of balls"),
+        ({"purity_rows": 0}, "purity_rows must be 1 or more"),
+    ],
+)
+def test_bad_settings_are_errors(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(UnderstudyError, match=message):
+        ProbCover(**settings)  # type: ignore[arg-type]
