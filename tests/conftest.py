@@ -27,6 +27,7 @@ DOORS = {
     "understudy.strategies.kcenter",
     "understudy.strategies.kmeans",
     "understudy.strategies.protocol",
+    "understudy.strategies.selection_via_proxy",
     "understudy.strategies.svm_margin",
     "understudy.strategies.uncertainty",
     "understudy.strategies.view",

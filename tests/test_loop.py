@@ -65,6 +65,11 @@ class Spy:
         return TrainingHook()
 
 
+def own(loop: ActiveLoop) -> Spy:
+    assert isinstance(loop.strategy, Spy)
+    return loop.strategy
+
+
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
 def test_every_strategy_plays_three_rounds(name: str) -> None:
     strategy = make_strategy(name, **QUICK.get(name, {}))
@@ -96,13 +101,12 @@ def test_the_surrogate_in_the_loop_is_the_surrogate_by_hand() -> None:
 
 def test_all_strategies_start_from_the_same_random_rows_and_the_same_model() -> None:
     models, starts = [], []
-    for name in ("margin", "badge", "surrogate"):
+    for name in ("margin", "badge", "surrogate", "random"):
         loop = ActiveLoop(ARRAYS.features, QUICKLY, name, schedule=[10], n_classes=3, random_state=3)
         starts.append(played(loop, 10))
         models.append(loop.model.predict_proba(ARRAYS.features))
-    assert starts[0] == starts[1] == starts[2]
-    assert (models[0] == models[1]).all()
-    assert (models[0] == models[2]).all()
+    assert all(start == starts[0] for start in starts)
+    assert all((model == models[0]).all() for model in models)
 
 
 def test_it_trains_when_the_schedule_says_so_and_not_before() -> None:
@@ -145,7 +149,7 @@ def test_the_view_holds_what_is_needed_and_nothing_else(supply: Any) -> None:
     spy = Spy(Needs(frozenset({supply}), passes=4 if supply == "stochastic" else 0))
     loop = ActiveLoop(pool(), QUICKLY, spy, schedule=[8])
     played(loop, 10)
-    view = spy.seen[-1]
+    view = own(loop).seen[-1]
     assert [name for name in STRATEGY_SUPPLIES if view.has(name)] == [supply]
     model: Any = loop.model
     expected: dict[str, Callable[[], Any]] = {
@@ -169,6 +173,8 @@ STRATEGY_SUPPLIES: tuple[Any, ...] = (
 def test_views_say_what_is_pending_skipped_and_trained() -> None:
     spy = Spy(Needs(frozenset({"probs"})))
     loop = ActiveLoop(pool(), QUICKLY, spy, schedule=[8])
+    assert own(loop) is not spy  # a strategy may start many loops
+    spy = own(loop)
     loop.tell(np.arange(8), ARRAYS.truth[:8])
     loop.skip([8])
     assert loop.ask(2).tolist() == [9, 10]
@@ -189,6 +195,7 @@ def test_views_say_what_is_pending_skipped_and_trained() -> None:
 def test_a_hook_is_asked_for_before_every_training_and_shown_the_model_before() -> None:
     spy = Spy(Needs(hook=True))
     loop = ActiveLoop(pool(), QUICKLY, spy, schedule=[8, 12])
+    spy = own(loop)
     played(loop, 12)
     assert len(spy.hooks) == 2
     assert spy.hooks[0] is None
@@ -201,8 +208,8 @@ def test_images_are_for_those_who_want_images_or_features_where_there_are_some()
         spy = Spy(Needs(images_or_features=True))
         loop = ActiveLoop(pool() if with_images else pool(items=None), QUICKLY, spy, schedule=[8])
         loop.ask()
-        assert spy.seen[0].has("images") == with_images
-        assert spy.seen[0].has("features") != with_images
+        assert own(loop).seen[0].has("images") == with_images
+        assert own(loop).seen[0].has("features") != with_images
 
 
 def test_files_of_images_are_learnt_from_too(tmp_path: Any) -> None:
@@ -241,7 +248,7 @@ def test_files_of_images_are_learnt_from_too(tmp_path: Any) -> None:
         ({"random_state": -1}, "random_state must be 0 or more"),
         ({"pool": np.zeros(5)}, "one row an item; got shape"),
         ({"pool": ARRAYS.features, "n_classes": None}, "give n_classes"),
-        ({"pool": pool(features=None)}, "needs features; make some with: understudy embed"),
+        ({"pool": pool(features=None)}, "Head needs features, and this pool has none; make some: understudy embed"),
         ({"pool": pool(items=None), "learner": "resnet18"}, "needs images"),
         ({"pool": pool(items=Texts(["a"] * 80)), "learner": "resnet18"}, "needs images"),
     ],
@@ -269,6 +276,25 @@ def test_a_wrong_answer_is_refused_and_nothing_changes(rows: Any, labels: Any, m
     with pytest.raises(UnderstudyError, match=message):
         loop.tell(rows, labels)
     assert len(loop.labelled) == 0
+
+
+def test_no_answer_at_all_is_an_answer_too() -> None:
+    loop = ActiveLoop(ARRAYS.features, QUICKLY, "random", n_classes=3)
+    assert len(loop.tell([], []).labelled) == 0
+
+
+def test_one_strategy_may_start_many_loops() -> None:
+    strategy = make_strategy("surrogate")
+    plays = [played(ActiveLoop(ARRAYS.features, QUICKLY, strategy, [10, 15], n_classes=3), 20) for _ in range(2)]
+    assert plays[0] == plays[1]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_the_surrogate_stays_the_same_through_all_rounds(kind: type) -> None:
+    loop = ActiveLoop(ARRAYS.features.astype(kind), QUICKLY, "surrogate", [10, 15, 20], n_classes=3)
+    played(loop, 22)
+    surrogate = loop.strategy.surrogate  # type: ignore[attr-defined]
+    assert surrogate._ledger.accuracy()[1] == 12  # all but the first ten
 
 
 def test_the_end_of_the_pool_is_said_and_nothing_is_lost() -> None:

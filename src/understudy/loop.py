@@ -1,9 +1,11 @@
 """The loop: ask for rows, tell their labels, and train the learner when it is time."""
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
+from torch import Tensor
 
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError
@@ -12,7 +14,7 @@ from understudy.learners.protocol import Learner, Model
 from understudy.strategies.protocol import Augments, ChangesTraining, LearnsWithinRound, Needs, Strategy
 from understudy.strategies.random_rows import Random
 from understudy.strategies.registry import make_strategy
-from understudy.strategies.view import UNLABELLED, Picks, PoolView, Supply, checked_whole
+from understudy.strategies.view import UNLABELLED, Picks, PoolView, Supply, as_tensor, checked_whole
 
 # Each purpose draws from a stream of its own, so that what one draws changes nothing for another.
 STREAM_START, STREAM_LEARNER, STREAM_STRATEGY, STREAM_HOOK, STREAM_PASSES = range(5)
@@ -52,7 +54,8 @@ class ActiveLoop:
             raise UnderstudyError("how many classes are there? this pool does not say; give n_classes")
         self.n_classes = checked_whole("n_classes", len(self.pool.classes) if n_classes is None else n_classes, 1)
         self.learner = make_learner(learner, device) if isinstance(learner, str) else learner
-        self.strategy = make_strategy(strategy) if isinstance(strategy, str) else strategy
+        # A strategy that learns would carry what it learnt here into the next loop: this one has its own.
+        self.strategy = make_strategy(strategy) if isinstance(strategy, str) else deepcopy(strategy)
         proxy = getattr(self.strategy, "proxy", None)
         self._proxy: Learner | None = make_learner(proxy, device) if isinstance(proxy, str) else proxy
         self._due_at = due_at(schedule, len(self.pool), self.n_classes)
@@ -69,7 +72,9 @@ class ActiveLoop:
         self._model: Model | None = None  # the learner's
         self._shown: Model | None = None  # the one the strategy chooses by: the learner's or its proxy's
         self._trained_on = np.empty(0, np.int64)
+        self._trained_labels = np.empty(0, np.int64)  # as they were then
         self._view: PoolView | None = None  # made after each training, for all picks until the next
+        self._table: Tensor | None = None
         self._pixels: np.ndarray | None = None
 
     def __repr__(self) -> str:
@@ -87,6 +92,8 @@ class ActiveLoop:
     def propose(self, n: int = 1) -> Picks:
         """As `ask`, and beside each row the score by which it was chosen."""
         chooser, rng = (self.strategy, self._rng) if self._is_ready() else (Random(), self._start)
+        if not self.round and isinstance(chooser, Random):
+            rng = self._start  # all who draw their first rows draw the same
         picks = chooser.select(self._current_view(), n, rng)
         self._pending.update(dict.fromkeys(picks.rows.tolist()))
         return picks
@@ -97,10 +104,11 @@ class ActiveLoop:
         A row that had a label gets the new one.
         """
         rows, labels = self._rows("rows", rows), np.atleast_1d(np.asarray(labels))
-        if labels.shape != rows.shape or labels.dtype.kind not in "iu":
+        if labels.shape != rows.shape or (len(rows) and labels.dtype.kind not in "iu"):
             raise UnderstudyError(
                 f"{len(rows):,} rows need as many whole numbers as labels; got {labels.dtype} of shape {labels.shape}"
             )
+        labels = labels.astype(np.int64)
         if len(labels) and not (labels.min() >= 0 and labels.max() < self.n_classes):
             raise UnderstudyError(
                 f"labels must be 0 to {self.n_classes - 1} for {self.n_classes} classes; "
@@ -150,9 +158,9 @@ class ActiveLoop:
 
     def train(self) -> "ActiveLoop":
         """Train on all labels now, whatever the schedule says."""
-        self._trained_on = self.labelled
-        if not len(self._trained_on):
+        if not len(self.labelled):
             raise UnderstudyError("there are no labels to learn from; tell some first")
+        self._trained_on, self._trained_labels = self.labelled, self.labels[self.labelled]
         self._shown = self._fit(self._proxy or self.learner, hook=True)
         self._model = None if self._proxy is not None else self._shown
         self.round += 1
@@ -162,8 +170,7 @@ class ActiveLoop:
         return self
 
     def _fit(self, learner: Learner, hook: bool) -> Model:
-        rows = self._trained_on
-        inputs, labels = self._inputs(learner, rows), self.labels[rows]
+        inputs, labels = self._inputs(learner, self._trained_on), self._trained_labels
         # A training has a number of its own, so that a proxy that is the learner is the same model.
         number = self.round if hook else self.round - 1
         seed = int(self._stream(STREAM_LEARNER, number).integers(2**63))
@@ -193,7 +200,7 @@ class ActiveLoop:
         needs = self.strategy.needs
         given: dict[str, Any] = {}
         if "features" in needs.supplies or (needs.images_or_features and not self._has_images):
-            given["features"] = self.pool.features
+            given["features"] = self._features()
         if "images" in needs.supplies or (needs.images_or_features and self._has_images):
             given["images"] = self._all_pixels()
         if model is not None:
@@ -201,6 +208,12 @@ class ActiveLoop:
         return PoolView(
             self.labels, self.n_classes, trained_on=self._trained_on, round=self.round, device=self.device, **given
         )
+
+    def _features(self) -> Tensor:
+        """The pool's features where strategies compute: brought there once, so that they are known again."""
+        if self._table is None:
+            self._table = as_tensor("features", self.pool.features).to(self.device)
+        return self._table
 
     def _said_by(self, model: Any, needs: Needs) -> dict[str, Any]:
         inputs = self._inputs(self._proxy or self.learner, np.arange(len(self.pool)))
@@ -241,20 +254,24 @@ class ActiveLoop:
     def _check_supplies(self) -> None:
         """One line if the pool or the learner cannot give what the strategy needs."""
         needs, shown = self.strategy.needs, self._proxy or self.learner
-        name, of = type(self.strategy).__name__, type(shown).__name__
+        name = type(getattr(self.strategy, "strategy", self.strategy)).__name__
+        of = type(shown).__name__
+        role = "proxy" if self._proxy is not None else "learner"
         for supply in sorted(needs.supplies & OFFERED_AS.keys()):
             if OFFERED_AS[supply] not in shown.offers:
-                raise UnderstudyError(f"{name} needs {supply}, which {of} does not offer; use the learner 'modern'")
+                raise UnderstudyError(f"{name} needs {supply}, which {of} does not offer; use the {role} 'modern'")
         if needs.hook and "hook" not in shown.offers:
-            raise UnderstudyError(f"{name} changes training, which {of} does not allow; use the learner 'modern'")
+            raise UnderstudyError(f"{name} changes training, which {of} does not allow; use the {role} 'modern'")
         if isinstance(self.strategy, Augments) and shown.takes != "images":
-            raise UnderstudyError(f"{name} makes up images, which {of} cannot learn from; use the learner 'resnet18'")
-        learners = {learner.takes for learner in (self.learner, self._proxy) if learner is not None}
-        wanted = needs.supplies | learners
-        if "features" in wanted and self.pool.features is None:
-            raise UnderstudyError(f"{name} with {of} needs features; make some with: understudy embed")
-        if "images" in wanted and not self._has_images:
-            raise UnderstudyError(f"{name} with {of} needs images, and this pool has none")
+            raise UnderstudyError(f"{name} makes up images, which {of} cannot learn from; use the {role} 'resnet18'")
+        wanting = [(name, needs.supplies)] + [
+            (type(learner).__name__, {learner.takes}) for learner in (self.learner, self._proxy) if learner is not None
+        ]
+        for who, wants in wanting:
+            if "features" in wants and self.pool.features is None:
+                raise UnderstudyError(f"{who} needs features, and this pool has none; make some: understudy embed")
+            if "images" in wants and not self._has_images:
+                raise UnderstudyError(f"{who} needs images, and this pool has none; load what holds them")
         if needs.images_or_features and self.pool.features is None and not self._has_images:
             raise UnderstudyError(f"{name} needs images or features, and this pool has neither")
 

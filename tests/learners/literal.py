@@ -45,18 +45,23 @@ def train_literally(head: Head, inputs: np.ndarray, labels: np.ndarray, n_classe
 
 
 def gradient_lengths(net: nn.Module, item: Tensor, of: str) -> float:
-    """Length of the gradient in each parameter, summed, by automatic differentiation of one item."""
+    """By automatic differentiation of one item: of the entropy, the lengths in all parameters summed.
 
-    def length(loss: Tensor) -> float:
-        gradients = torch.autograd.grad(loss, list(net.parameters()), retain_graph=True)
-        return float(sum(float(gradient.norm()) for gradient in gradients))
+    Otherwise the expected length of the gradient of the cross-entropy, all parameters laid end to end.
+    """
 
-    logits = net(item[None])[0]
+    def gradients(loss: Tensor) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(loss, list(net.parameters()), retain_graph=True)
+
+    def whole(loss: Tensor) -> float:
+        return float(torch.cat([gradient.flatten() for gradient in gradients(loss)]).double().norm())
+
+    logits = net(item[None])[0].double()  # in float32 the gradient of a small cross-entropy, p - 1, has few digits
     probs = logits.softmax(0)
     if of == "entropy":
-        return length(-(probs * probs.log()).sum())
+        return sum(float(gradient.norm()) for gradient in gradients(-(probs * probs.log()).sum()))
     classes = range(len(logits))
     return sum(
-        float(probs[label].detach()) * length(nn.functional.cross_entropy(logits[None], torch.tensor([label])))
+        float(probs[label].detach()) * whole(nn.functional.cross_entropy(logits[None], torch.tensor([label])))
         for label in classes
     )

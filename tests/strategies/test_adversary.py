@@ -15,6 +15,7 @@ from understudy.strategies.adversary import (
     Batch,
     Board,
     Game,
+    Kl,
     Players,
     board_of,
     discriminator_logits,
@@ -67,7 +68,7 @@ def batch_of(board: Board, rows: list[int]) -> Batch:
 
 @pytest.mark.parametrize("told", [0, 1])
 @pytest.mark.parametrize("kl", ["sum", "mean"])
-def test_losses_are_the_published_formulas_row_by_row(told: int, kl: str) -> None:
+def test_losses_are_the_published_formulas_row_by_row(told: int, kl: Kl) -> None:
     board = small_board(told)
     game = replace(GAME, kl=kl, supervised_weight=1.0)
     players = make_players(game, board, np.random.default_rng(0))
@@ -245,7 +246,6 @@ def test_a_hundred_passes_are_as_many_iterations_as_published() -> None:
         ({"latent": 0}, "latent must be 1 or more"),
         ({"batch_size": 0}, "batch_size must be 1 or more"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0"),
-        ({"kl": "max"}, "kl must be sum or mean"),
     ],
 )
 def test_a_bad_setting_is_an_error(setting: dict[str, float], message: str) -> None:

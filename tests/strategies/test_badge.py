@@ -159,6 +159,14 @@ def test_a_number_that_rounds_up_to_the_total_still_gives_a_row_with_mass() -> N
     assert draw(mass, mass > 0, One(np.random.PCG64(0))) == 3
 
 
+def test_a_row_without_mass_is_drawn_again_where_sums_do_not_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+    mass = torch.tensor([0.0, 0.3, 0.0, 0.7, 0.0], dtype=torch.float64)
+    answers = iter([0, 4, 5, 2, 3, 1])  # as of sums that were added in parallel: 5 is beyond the last
+    monkeypatch.setattr(torch, "searchsorted", lambda *_, **__: torch.tensor(next(answers)))
+    rng = np.random.default_rng(0)
+    assert [draw(mass, mass > 0, rng), draw(mass, mass > 0, rng)] == [3, 1]
+
+
 def test_outputs_too_large_to_measure_are_an_error() -> None:
     hidden = np.array([[3e38, 1], [-3e38, 2], [1, 1]], dtype=np.float32)
     view = PoolView(np.full(3, -1), 2, hidden=hidden, probs=np.array([[0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]))

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from tests.strategies.pools import make_arrays, softmax, view_for
 from understudy.errors import UnderstudyError
@@ -112,6 +113,43 @@ def test_forms_are_those_of_written_factors_in_blocks_of_any_size(
     rows = torch.tensor([0, 2, 3, 7])
     expected = torch.stack([written[row] @ K @ written[row].T for row in rows])
     assert torch.allclose(fisher.forms(rows, K), expected, rtol=0, atol=1e-12)
+
+
+class LargeTensors(TorchFunctionMode):
+    """Notes where the tensors lie that have at least so many numbers; all are kept, so that no place is used twice."""
+
+    def __init__(self, least: int) -> None:
+        super().__init__()
+        self.least, self.kept = least, dict[int, Tensor]()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, Tensor) and made.numel() >= self.least:
+            self.kept[made.data_ptr()] = made
+        return made
+
+
+def test_forms_are_worked_out_in_the_memory_they_end_up_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bait, "BLOCK", 1)
+    view = random_view(50, 2, 4)
+    with LargeTensors(50 * 4 * 4) as large:
+        fisher_of("bait", view).forms(torch.arange(50), torch.eye(8, dtype=torch.float64))
+    assert len(large.kept) == 1
+
+
+def test_what_is_worked_out_afresh_replaces_the_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    design = start_of("bait", random_view(10))
+    held: list[int] = []
+    forms = Fisher.forms
+
+    def watched(self: Fisher, *args: Tensor) -> Tensor:
+        held.append(design.S.numel() + design.T.numel())
+        return forms(self, *args)
+
+    monkeypatch.setattr(Fisher, "forms", watched)
+    monkeypatch.setattr(bait, "SHRUNK", 2.0)
+    design.step(3)
+    assert held == [0, 10 * 3 * 3]
 
 
 @pytest.mark.parametrize("name", NAMES)

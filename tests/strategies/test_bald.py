@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 from tests.strategies.pools import make_arrays, view_for
 from understudy.errors import UnderstudyError
 from understudy.strategies import bald
-from understudy.strategies.bald import Bald, Kind, PowerBald, log_weights, mutual_information
+from understudy.strategies.bald import Bald, Kind, PowerBald, log_weights, mutual_information, variation_ratio
 from understudy.strategies.ranking import top
 from understudy.strategies.view import PoolView
 
@@ -39,6 +39,12 @@ def test_it_is_the_entropy_of_the_mean_less_the_mean_entropy_also_in_blocks(monk
     monkeypatch.setattr(bald, "BLOCK", 100)
     rows = torch.arange(2, 28)
     assert np.allclose(mutual_information(torch.from_numpy(stochastic), rows).numpy(), slow[2:28], rtol=0, atol=1e-12)
+
+
+def test_the_variation_ratio_goes_by_the_mean_prediction_also_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bald, "BLOCK", 5)
+    stochastic = torch.tensor([OPPOSED, ALIKE, [[1.0, 0.0], [0.5, 0.5]]])
+    assert variation_ratio(stochastic, torch.arange(3)).tolist() == pytest.approx([0.5, 0.4, 0.25])
 
 
 def test_contradiction_is_preferred_to_doubt() -> None:

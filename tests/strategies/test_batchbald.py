@@ -75,6 +75,22 @@ def test_the_batch_is_that_of_the_greedy_search_over_all_rows(
         chosen.append(row)
 
 
+def test_pending_rows_are_in_the_batch_from_the_start() -> None:
+    stochastic = random_passes(12, 6, 3, seed=3)
+    labels = np.full(12, -1)
+    labels[7] = 0  # it was pending too, and has its label now
+    picks = BatchBald().select(
+        PoolView(labels, 3, stochastic=stochastic, pending=[2, 5, 7]), 2, np.random.default_rng(0)
+    )
+    held = [2, 5]
+    for row, score in zip(picks.rows.tolist(), picks.scores.tolist(), strict=True):
+        left = [other for other in range(12) if other not in held and other != 7]
+        gains = [joint_information(stochastic[[*held, other]]) - joint_information(stochastic[held]) for other in left]
+        assert left[int(np.argmax(gains))] == row
+        assert max(gains) == pytest.approx(score, abs=1e-10)
+        held.append(row)
+
+
 def test_gains_of_drawn_answers_are_those_of_enumeration_within_two_per_cent() -> None:
     stochastic = random_passes(24, 10, 3, seed=1)
     batch, others = stochastic[:4], stochastic[4:]

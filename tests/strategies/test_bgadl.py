@@ -36,6 +36,15 @@ def test_without_a_subset_it_chooses_as_bald() -> None:
     assert one.scores.tolist() == other.scores.tolist()
 
 
+def test_the_variation_ratio_is_what_the_mean_prediction_leaves_to_others() -> None:
+    view = shown()
+    picks = Bgadl(score="variation_ratio", subset_size=None).select(view, 38, np.random.default_rng(0))
+    ratios = 1 - view.stochastic.numpy().mean(1).max(1)
+    assert picks.rows.tolist() == [row for row in np.argsort(-ratios).tolist() if row not in (1, 2)]
+    np.testing.assert_allclose(picks.scores, ratios[picks.rows], rtol=1e-12)
+    assert picks.rows.tolist() != Bgadl(subset_size=None).select(view, 38, np.random.default_rng(0)).rows.tolist()
+
+
 def test_with_a_subset_it_chooses_the_best_of_a_random_few() -> None:
     view = shown()
     best = Bgadl(subset_size=None).select(view, 38, np.random.default_rng(0))
@@ -88,6 +97,7 @@ def test_nothing_can_be_made_of_nothing() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
+        ({"score": "best"}, "score must be"),
         ({"passes": 0}, "passes must be 1 or more"),
         ({"dropout": 1.0}, "dropout must lie between 0 and 1"),
         ({"subset_size": 0}, "subset_size must be 1 or more"),

@@ -167,6 +167,25 @@ def test_a_pool_is_clustered_once_and_another_anew(monkeypatch: pytest.MonkeyPat
     assert strategy == ClusterMargin()  # what it remembers is no setting
 
 
+def test_picks_do_not_depend_on_what_came_before() -> None:
+    """The pool is divided into cells by k-means, which draws."""
+    points = np.random.default_rng(0).standard_normal((300, 4))
+    view = view_of(points, np.random.default_rng(1).random(300))
+    used = ClusterMargin(cell_rows=20)
+    choose(used, view, 10, seed=0)
+    again = choose(used, view, 25, seed=1)
+    fresh = choose(ClusterMargin(cell_rows=20), view, 25, seed=1)
+    assert again.rows.tolist() == fresh.rows.tolist()
+    assert torch.equal(used.clusters(view.features), ClusterMargin(cell_rows=20).clusters(view.features.clone()))
+
+
+def test_parts_of_rows_are_errors() -> None:
+    broken = ClusterMargin()
+    object.__setattr__(broken, "cell_rows", 2.5)
+    with pytest.raises(UnderstudyError, match=r"cell_rows must be a whole number; got 2.5"):
+        broken.__post_init__()
+
+
 def test_features_that_differ_anywhere_or_in_their_order_have_other_names() -> None:
     points = torch.from_numpy(np.random.default_rng(0).standard_normal((20, 3)))
     other = points.clone()
@@ -179,9 +198,12 @@ def test_features_that_differ_anywhere_or_in_their_order_have_other_names() -> N
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"per_pick": 0.5}, "per_pick must be 1 or more; got 0.5"),
+        ({"per_pick": 0.5}, "per_pick must be 1 or more, and a number; got 0.5"),
         ({"average_size": 0}, "average_size must be 1 or more"),
-        ({"distance": -1.0}, "distance must be 0 or more"),
+        ({"per_pick": float("inf")}, "per_pick must be 1 or more, and a number; got inf"),
+        ({"average_size": float("nan")}, "average_size must be 1 or more"),
+        ({"distance": -1.0}, "distance must be a non-negative number"),
+        ({"distance": float("inf")}, "distance must be a non-negative number"),
         ({"cell_rows": 1}, "cell_rows must be 2 or more"),
     ],
 )

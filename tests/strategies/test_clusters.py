@@ -8,10 +8,13 @@ from understudy.errors import UnderstudyError
 from understudy.strategies.clusters import (
     Clusters,
     Points,
+    _Scaled,
+    _seeds,
     check_space,
     k_means,
     nearest_centres,
     nearest_members,
+    turns,
     unit_length,
 )
 
@@ -161,12 +164,42 @@ def test_blocks_cover_all_points_whatever_their_size(monkeypatch: pytest.MonkeyP
 
 
 def test_an_offset_costs_no_digits_in_float32() -> None:
-    points, owner = blobs(4, 10, apart=3.0, seed=2)
+    points, owner = blobs(4, 10, seed=2)
     found = k_means((points + 4096).float(), 4, rng())
     plain = k_means(points.float(), 4, rng())
     assert torch.equal(found.assignment, plain.assignment)
     assert torch.allclose(found.distances, plain.distances, rtol=0.02, atol=0.02)
-    assert len(np.unique(owner)) == 4
+    assert len({(int(c), int(o)) for c, o in zip(found.assignment, owner, strict=True)}) == 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_copies_are_no_seeds_while_there_are_other_points(dtype: torch.dtype) -> None:
+    """Two points in 500 copies each, and 6 more very near: what rounding leaves between the copies is no distance."""
+    for seed in range(20):
+        two = torch.from_numpy(rng(seed).standard_normal((2, 64))).to(dtype)
+        others = two[:1] + 5e-4 * torch.from_numpy(rng(100 + seed).standard_normal((6, 64))).to(dtype)
+        scaled = _Scaled.of(Points(torch.cat([two.repeat(500, 1), others])))
+        seeds = _seeds(scaled, 8, torch.ones(1006, dtype=dtype), rng(seed))
+        assert len(np.unique(seeds.numpy(), axis=0)) == 8
+
+
+def test_weights_a_little_below_zero_are_zero() -> None:
+    points, _ = blobs(3, 6)
+    weights = torch.tensor([1.0, -5e-4, 0.5] * 6)
+    one, other = (k_means(points, 3, rng(), weights=each) for each in (weights, weights.clamp_min(0)))
+    assert torch.equal(one.centres, other.centres)
+
+
+def test_members_take_turns() -> None:
+    assert turns(np.array([7, 3, 7, 7, 3, 9])).tolist() == [0, 0, 1, 2, 1, 0]
+
+
+def test_missing_clusters_are_replaced_by_places_not_rows() -> None:
+    table = torch.tensor([[9.0, 0.0], [1.0, 0.0], [2.0, 0.1], [0.0, 3.0], [-5.0, 0.0]], dtype=torch.float64)
+    rows = torch.tensor([4, 1, 3, 2])
+    one = Clusters(torch.ones(1, 2).double(), torch.zeros(4, dtype=torch.int64), torch.tensor([3.0, 0.0, 1.0, 2.0]))
+    for unit in (True, False):
+        assert nearest_members(Points(table, rows, unit), one, 4).tolist() == [1, 0, 2, 3]
 
 
 def test_zeros_have_no_direction() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.strategies.pools import Arrays, constant_arrays, make_arrays, view_for
-from tests.strategies.quick import DRAWS, QUICK, SENSITIVE, TRAINED
+from tests.strategies.quick import DRAWS, LEARNS, QUICK, SENSITIVE, TRAINED
 from understudy.errors import PoolExhausted, UnderstudyError
 from understudy.strategies.protocol import Needs, Strategy
 from understudy.strategies.registry import STRATEGIES, make_strategy
@@ -38,13 +38,28 @@ def check(picks: Picks, view: PoolView, n: int) -> None:
     assert np.isfinite(picks.scores).all()
 
 
+def assert_same(one: Any, other: Any) -> None:
+    """The same values throughout, whatever holds them."""
+    if isinstance(one, dict):
+        for key in one:
+            assert_same(one[key], other[key])
+    elif isinstance(one, tuple):
+        for a, b in zip(one, other, strict=True):
+            assert_same(a, b)
+    elif isinstance(one, torch.Tensor):
+        assert torch.equal(one, other)
+    elif isinstance(one, np.ndarray):
+        assert np.array_equal(one, other)
+    else:
+        assert one == other
+
+
 @pytest.mark.parametrize("name", NAMES)
 class TestContract:
     def test_it_is_a_strategy(self, name: str) -> None:
         strategy = fresh(name)
         assert isinstance(strategy, Strategy)
         assert isinstance(strategy.needs, Needs)
-        assert strategy.needs == STRATEGIES[name]().needs or name in QUICK
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize("n", [1, 5])
@@ -77,15 +92,11 @@ class TestContract:
             check(*choose(name, arrays, rows, 1), 1)
 
     def test_inputs_are_left_as_they_were(self, name: str) -> None:
-        arrays = make_arrays()
-        before = deepcopy(arrays)
-        choose(name, arrays, LABELLED, 4)
-        for key, values in vars(before).items():
-            after = getattr(arrays, key)
-            if isinstance(values, tuple):
-                assert all((a == b).all() for a, b in zip(values, after, strict=True))
-            else:
-                assert (values == after).all()
+        strategy = fresh(name)
+        view = view_for(strategy, make_arrays(), LABELLED, pending=[0], skipped=[7])
+        before = deepcopy(vars(view))
+        strategy.select(view, 4, np.random.default_rng(0))
+        assert_same(before, vars(view))
 
     def test_the_same_seed_gives_the_same_rows_and_no_other_stream_is_touched(self, name: str) -> None:
         arrays = make_arrays()
@@ -99,6 +110,25 @@ class TestContract:
         other, _ = choose(name, arrays, LABELLED, 6, seed=5)
         assert one.rows.tolist() == other.rows.tolist()
         assert one.scores.tolist() == other.scores.tolist()
+
+    def test_what_it_chose_before_does_not_matter(self, name: str) -> None:
+        if name in LEARNS:
+            return  # it is to remember
+        strategy = fresh(name)
+        view = view_for(strategy, make_arrays(), LABELLED)
+        strategy.select(view, 3, np.random.default_rng(0))
+        again = strategy.select(view, 6, np.random.default_rng(1))
+        first, _ = choose(name, make_arrays(), LABELLED, 6, seed=1)
+        assert again.rows.tolist() == first.rows.tolist()
+
+    def test_it_copes_with_a_single_class(self, name: str) -> None:
+        arrays = make_arrays(24)
+        arrays.truth[:] = 1
+        if fresh(name).needs.classes > 1:
+            with pytest.raises(UnderstudyError, match="labels of 2 classes, got 1"):
+                choose(name, arrays, [3, 8, 11, 20], 5)
+        else:
+            check(*choose(name, arrays, [3, 8, 11, 20], 5), 5)
 
     def test_it_copes_with_rows_that_come_four_times(self, name: str) -> None:
         arrays = make_arrays(10).take(np.repeat(np.arange(10), 4))
@@ -149,4 +179,4 @@ def test_a_gpu_chooses_as_a_cpu_does(name: str) -> None:
 
 
 def test_names_in_the_settings_of_this_test_are_strategies() -> None:
-    assert set(QUICK) | DRAWS | SENSITIVE | TRAINED <= set(STRATEGIES)
+    assert set(QUICK) | DRAWS | SENSITIVE | TRAINED | LEARNS <= set(STRATEGIES)

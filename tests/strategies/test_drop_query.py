@@ -111,14 +111,46 @@ def test_the_typical_size_of_an_entry() -> None:
     assert root_mean_square(torch.zeros(3, 2)) == 1.0
 
 
+@pytest.mark.parametrize("name", ["passes", "threshold", "enough", "epochs"])
+def test_parts_of_passes_are_errors(name: str) -> None:
+    broken = DropQuery()
+    object.__setattr__(broken, name, 2.5)
+    with pytest.raises(UnderstudyError, match=f"{name} must be a whole number; got 2.5"):
+        broken.__post_init__()
+
+
+@pytest.mark.parametrize("block_bytes", [1000, 2**21])
+def test_what_is_dropped_depends_on_neither_precision_nor_blocks(
+    block_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("understudy.strategies.clusters.BLOCK_BYTES", {"cpu": block_bytes})
+    points = torch.from_numpy(np.random.default_rng(0).standard_normal((5000, 8)))
+    weight = torch.from_numpy(np.random.default_rng(1).standard_normal((3, 8)))
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        head = LinearHead(weight.to(dtype), torch.zeros(3, dtype=dtype))
+        found.append(DropQuery().flips(head, Points(points.to(dtype)), 1.0, generator()))
+    assert float((found[0] != found[1]).double().mean()) < 1e-3
+
+
+def test_it_learns_where_the_caller_wants_no_gradients() -> None:
+    points, owner = blobs(3, 20)
+    view = PoolView(np.where(np.arange(60) < 20, owner, -1), 3, features=points)
+    plain = DropQuery(epochs=5).select(view, 4, np.random.default_rng(0))
+    with torch.no_grad():
+        found = DropQuery(epochs=5).select(view, 4, np.random.default_rng(0))
+    assert found.rows.tolist() == plain.rows.tolist()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"passes": 0}, "passes must be 1 or more; got 0"),
         ({"threshold": 3}, "threshold must be less than the 3 passes"),
         ({"dropout": 1.0}, "dropout must be 0 or more and less than 1"),
-        ({"learning_rate": 0.0}, "learning_rate must be more than 0"),
-        ({"weight_decay": -1.0}, "weight_decay 0 or more"),
+        ({"learning_rate": 0.0}, "learning_rate must be a positive number"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a positive number"),
+        ({"weight_decay": -1.0}, "weight_decay must be a non-negative number"),
         ({"epochs": 0}, "epochs must be 1 or more"),
         ({"enough": 0}, "enough must be 1 or more"),
     ],

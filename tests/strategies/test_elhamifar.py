@@ -16,11 +16,11 @@ from understudy.strategies.elhamifar import (
     Programme,
     confidence,
     distances,
-    gaps_to,
     shrink_2,
     shrink_inf,
     water_level,
 )
+from understudy.strategies.kcenter import nearest_distances
 from understudy.strategies.view import Picks, PoolView
 
 NORMS: list[Norm] = ["2", "inf"]
@@ -181,7 +181,7 @@ def test_confidence_runs_from_one_to_sigma() -> None:
 
 
 def test_without_labels_all_rows_are_far() -> None:
-    gaps = gaps_to(torch.rand(3, 2), torch.empty(0, 2))
+    gaps = nearest_distances(torch.rand(3, 2), torch.arange(0), torch.arange(3))
     assert gaps.tolist() == [math.inf] * 3
     assert confidence(torch.eye(3), gaps, 20.0).tolist() == [1, 1, 1]
 

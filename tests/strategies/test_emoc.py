@@ -128,6 +128,15 @@ def test_only_a_random_subset_is_tried_unless_more_are_asked_for() -> None:
     assert len(strategy.select(view, 12, np.random.default_rng(0))) == 12
 
 
+def test_the_seed_of_an_earlier_call_changes_nothing() -> None:
+    used, fresh = EMOC(max_candidates=12, basis_size=8), EMOC(max_candidates=12, basis_size=8)
+    view = view_for(used, make_arrays(), [3, 8, 11])
+    used.select(view, 4, np.random.default_rng(0))
+    again, first = (strategy.select(view, 4, np.random.default_rng(1)) for strategy in (used, fresh))
+    assert again.rows.tolist() == first.rows.tolist()
+    assert again.scores.tolist() == first.scores.tolist()
+
+
 @pytest.mark.parametrize("settings", [{"max_candidates": 0}, {"basis_size": 0}, {"width": 0.0}, {"noise": -1.0}])
 def test_a_bad_setting_is_named(settings: dict[str, Any]) -> None:
     with pytest.raises(UnderstudyError, match=next(iter(settings))):

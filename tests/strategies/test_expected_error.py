@@ -126,6 +126,15 @@ def test_only_so_many_rows_are_tried_and_judged() -> None:
     assert len(strategy.select(view, 20, np.random.default_rng(0))) == 20
 
 
+def test_the_seed_of_an_earlier_call_changes_nothing() -> None:
+    used, fresh = ExpectedError(max_candidates=12, basis_size=8), ExpectedError(max_candidates=12, basis_size=8)
+    view = view_for(used, make_arrays(), [3, 8, 11])
+    used.select(view, 4, np.random.default_rng(0))
+    again, first = (strategy.select(view, 4, np.random.default_rng(1)) for strategy in (used, fresh))
+    assert again.rows.tolist() == first.rows.tolist()
+    assert again.scores.tolist() == first.scores.tolist()
+
+
 @pytest.mark.parametrize("name", ["max_candidates", "max_judged", "max_labels", "basis_size", "width"])
 def test_a_bad_setting_is_named(name: str) -> None:
     bad: dict[str, Any] = {name: 0}

@@ -89,7 +89,7 @@ def test_pending_skipped_changed_and_lost_labels_are_followed(arrays: Arrays) ->
     labels[first[0]] = arrays.truth[first[0]]  # corrected
     labels[0] = arrays.truth[0]
     third = strategy.select(view.after(labels, pending=[first[2], *second], trained_on=LABELLED), 2, rng).rows
-    s.retract(first[:1]).tell([first[0], 0], arrays.truth[[first[0], 0]])
+    s.retract(first[:1]).tell([first[0], 0], arrays.truth[[first[0], 0]]).unskip([5])
     assert third.tolist() == s.ask(2).tolist()
 
     labels[0] = -1  # taken back altogether, and everything else given back
@@ -98,16 +98,65 @@ def test_pending_skipped_changed_and_lost_labels_are_followed(arrays: Arrays) ->
     assert fourth.tolist() == s.ask(2).tolist()
 
 
-def test_a_label_that_the_learner_was_trained_on_may_change(arrays: Arrays) -> None:
+@pytest.mark.parametrize("change", ["changed", "lost"])
+@pytest.mark.parametrize("is_start", [True, False])
+def test_a_label_that_the_learner_was_trained_on_may_change(arrays: Arrays, change: str, is_start: bool) -> None:
     strategy, rng, labels = GaussianProcess(), np.random.default_rng(SEED), labels_of(arrays, LABELLED)
     rows = strategy.select(view_of(arrays, labels), 2, rng).rows
     labels[rows] = arrays.truth[rows]
     view = view_of(arrays, labels, round=2)
     strategy.select(view, 1, rng)
-    labels[rows[0]] = (labels[rows[0]] + 1) % N_CLASSES
-    later = view.after(labels, trained_on=np.flatnonzero(labels >= 0))
-    left = len(arrays) - len(LABELLED) - 2
-    assert rows[0] not in strategy.select(later, left, rng).rows
+    row = LABELLED[0] if is_start else int(rows[0])
+    trained = np.flatnonzero(labels >= 0)
+    labels[row] = (labels[row] + 1) % N_CLASSES if change == "changed" else -1
+    later = view.after(labels, trained_on=trained)
+    left = int(later.is_open.sum())
+    chosen = strategy.select(later, left, rng).rows.tolist()
+    assert sorted(chosen) == later.candidates(1).tolist()
+    assert (row in chosen) == (change == "lost")
+    assert strategy.surrogate is not None
+    if change == "changed":
+        assert strategy.surrogate._ledger.answers[row].label == labels[row]
+
+
+def test_a_skipped_row_may_come_back_and_a_blind_one_forgets_lost_labels(arrays: Arrays) -> None:
+    for blind in (False, True):
+        strategy, rng, labels = GaussianProcess(blind=blind), np.random.default_rng(SEED), labels_of(arrays, LABELLED)
+        first = strategy.select(view_of(arrays, labels), 2, rng).rows
+        labels[first] = arrays.truth[first]
+        view = view_of(arrays, labels, round=2, trained_on=LABELLED)
+        strategy.select(view.after(labels, skipped=[5], trained_on=LABELLED), 1, rng)
+        labels[first[0]] = -1
+        later = view.after(labels, trained_on=LABELLED)
+        everything = strategy.select(later, int(later.is_open.sum()), rng).rows
+        assert {5, int(first[0])} <= set(everything.tolist())
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_a_pool_is_known_again_in_a_new_view(arrays: Arrays, kind: type) -> None:
+    strategy, rng, labels = GaussianProcess(), np.random.default_rng(SEED), labels_of(arrays, LABELLED)
+    features: np.ndarray = arrays.features.astype(kind)
+    rows = strategy.select(PoolView(labels, N_CLASSES, features=features, probs=arrays.probs, round=0), 2, rng).rows
+    same, labels[rows] = strategy.surrogate, arrays.truth[rows]
+    strategy.select(PoolView(labels, N_CLASSES, features=features.copy(), probs=arrays.probs, round=1), 2, rng)
+    assert strategy.surrogate is same
+    assert same is not None
+    assert same._ledger.accuracy()[1] == 2  # each label was a test of the predictions before
+
+
+def test_other_predictions_are_noticed_even_in_the_same_round(arrays: Arrays) -> None:
+    labels, other = labels_of(arrays, LABELLED), arrays.probs[:, ::-1].copy()
+    used, fresh = GaussianProcess(mode="uncertainty"), GaussianProcess(mode="uncertainty")
+    used.select(view_of(arrays, labels), 1, np.random.default_rng(SEED))
+    view = PoolView(labels, N_CLASSES, features=arrays.features, probs=other, round=1)
+    chosen = [strategy.select(view, 5, np.random.default_rng(SEED)).rows.tolist() for strategy in (used, fresh)]
+    assert chosen[0] == chosen[1]
+
+
+def test_labels_of_rows_it_has_never_seen_are_left_for_the_next_view(arrays: Arrays) -> None:
+    strategy = GaussianProcess()
+    strategy.select(view_of(arrays, labels_of(arrays, LABELLED)), 1, np.random.default_rng(SEED))
+    strategy.tell(np.array([500]), np.array([1]))
 
 
 def test_labels_that_came_while_the_learner_trained_count_at_once(arrays: Arrays) -> None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from understudy.strategies.geometry import as_points, is_within, smallest_gap
+from understudy.strategies.geometry import as_points, smallest_gap, squared_lengths
 
 
 def test_points_have_unit_length_and_zeros_stay() -> None:
@@ -18,13 +18,12 @@ def test_points_that_keep_their_length_lie_about_their_mean() -> None:
     assert torch.allclose(torch.pdist(points.double()), torch.pdist(X.double()), atol=1e-3)
 
 
-def test_points_within_a_radius_are_those_whose_nearest_centre_is_nearer() -> None:
-    rng = torch.Generator().manual_seed(0)
-    points, centres = torch.rand(1500, 3, generator=rng), torch.rand(1100, 3, generator=rng)  # two blocks of each
-    nearest = torch.cdist(points.double(), centres.double()).amin(1)
-    radius = float(nearest.median()) + 1e-5
-    assert is_within(points, centres, radius).tolist() == (nearest < radius).tolist()
-    assert not is_within(points, centres[:0], 10.0).any()
+def test_squared_lengths_are_summed_in_the_precision_asked_for() -> None:
+    points = 100 * torch.randn(2100, 40, generator=torch.Generator().manual_seed(2))  # three blocks
+    exact = points.double().square().sum(1)
+    assert squared_lengths(points).dtype == torch.float32
+    assert torch.allclose(squared_lengths(points).double(), exact, rtol=1e-5)
+    assert torch.allclose(squared_lengths(points, torch.float64), exact, rtol=1e-14)
 
 
 def test_the_smallest_gap_is_that_of_the_nearest_pair() -> None:
@@ -38,6 +37,14 @@ def test_duplicates_leave_no_gap(dtype: torch.dtype) -> None:
     points = as_points(X, normalise=True)  # the second is the first, but for rounding
     apart = torch.pdist(points[[0, 3, 4]].double()).min()
     assert smallest_gap(points) == pytest.approx(float(apart))
+
+
+def test_a_point_far_out_is_at_no_distance_from_itself() -> None:
+    """Rounding makes its squares differ by more than the others are apart."""
+    rng = torch.Generator().manual_seed(0)
+    points = torch.eye(40, dtype=torch.float64).repeat(50, 1)
+    far = 1e6 * torch.rand((30, 40), generator=rng, dtype=torch.float64)
+    assert smallest_gap(torch.cat([points, far])) == pytest.approx(2**0.5)
 
 
 def test_there_is_no_gap_where_no_two_points_differ() -> None:

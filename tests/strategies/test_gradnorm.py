@@ -29,14 +29,25 @@ PROBS = LAST(HIDDEN).softmax(1).detach()
 
 def lengths(loss: Tensor, net: nn.Module) -> float:
     """One length a parameter, summed, by automatic differentiation."""
-    gradients = torch.autograd.grad(loss, list(net.parameters()), retain_graph=True)
-    return float(sum(float(gradient.norm()) for gradient in gradients))
+    return sum(float(gradient.norm()) for gradient in gradients(loss, net))
+
+
+def whole_length(loss: Tensor, net: nn.Module) -> float:
+    """That of all parameters laid end to end."""
+    return float(torch.cat([gradient.flatten() for gradient in gradients(loss, net)]).norm())
+
+
+def gradients(loss: Tensor, net: nn.Module) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(loss, list(net.parameters()), retain_graph=True)
 
 
 def test_golden_numbers() -> None:
     even = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
     assert entropy_slope(even).item() == pytest.approx(0, abs=1e-15)
     assert expected_slope(even).item() == pytest.approx(0.7071, abs=1e-4)
+    hidden = torch.tensor([[3.0, 4.0]], dtype=torch.float64)
+    assert GradNorm("egl", "last").last_lengths(hidden, even).item() == pytest.approx(0.5**0.5 * 26**0.5)
+    assert GradNorm("entropy", "last").last_lengths(hidden, even).item() == pytest.approx(0, abs=1e-14)
 
 
 def test_the_entropy_is_flat_at_both_ends() -> None:
@@ -67,7 +78,7 @@ def test_the_expected_length_of_the_last_layer_is_what_differentiation_gives() -
     found = GradNorm("egl", "last").last_lengths(HIDDEN, PROBS)
     for row, hidden in enumerate(HIDDEN):
         logs = LAST(hidden).log_softmax(0)
-        expected = sum(float(PROBS[row, label]) * lengths(-logs[label], LAST) for label in range(3))
+        expected = sum(float(PROBS[row, label]) * whole_length(-logs[label], LAST) for label in range(3))
         assert expected == pytest.approx(float(found[row]), abs=1e-9)
 
 

@@ -14,6 +14,7 @@ from understudy.strategies.herding import (
     UHerding,
     best_temperature,
     calibration_error,
+    calibration_rows,
     draw_targets,
     herd,
     tempered,
@@ -145,6 +146,48 @@ def test_the_width_follows_the_labels_and_is_one_where_no_two_differ() -> None:
         assert adaptive.scores.tolist() == pytest.approx(given.scores.tolist())
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_labelled_rows_that_nearly_coincide_leave_a_narrow_kernel(dtype: type) -> None:
+    """Two labelled rows 3e-5 apart: rounding in float32 would make strangers of copies, and gaps of nothing."""
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((60, 40))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    features[1] = features[0] + 3e-5 * features[2]
+    features[30:] = features[:30]  # all come twice
+    labels = np.full(60, -1)
+    labels[:2] = 0
+    features = features.astype(dtype)
+    probs = rng.dirichlet(np.ones(3), 60)
+    view = PoolView(labels, 3, features=features, probs=probs)
+    picks = UHerding(temperature=1.0).select(view, 29, np.random.default_rng(0))
+    # Each row serves its copy and nobody else, so that doubt alone decides, and no copy is taken. The two labelled rows
+    # have copies too, which are served.
+    ordered = np.sort(probs, 1)
+    doubt = 1 - (ordered[:, -1] - ordered[:, -2])
+    pairs = doubt[2:30] + doubt[32:]
+    assert picks.scores[:28] * 60 == pytest.approx(np.sort(pairs)[::-1], rel=1e-5)
+    assert set(picks.rows[:28] % 30) == set(range(2, 30))
+    assert picks.scores[28] * 60 < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("normalise", [True, False])
+def test_rows_without_a_part_are_not_copied(dtype: type, normalise: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    plain = herding.Kernel.__init__
+
+    def counted(self: Kernel, points: torch.Tensor, *more: Any) -> None:
+        sizes.append(len(points))
+        plain(self, points, *more)
+
+    monkeypatch.setattr(herding.Kernel, "__init__", counted)
+    full = made(200)
+    view = PoolView(full.labels, 4, features=full.features.numpy().astype(dtype) + 3)
+    picks = MaxHerding(normalise=normalise, max_candidates=20, max_targets=30).select(view, 5, np.random.default_rng(0))
+    assert 30 <= sizes[0] <= 33
+    assert set(picks.rows) <= set(view.candidates(5, 20, np.random.default_rng(0)).tolist())
+
+
 # -- large pools ------------------------------------------------------------------------------------------------------
 
 
@@ -220,6 +263,15 @@ def test_rows_known_by_heart_and_no_rows_at_all_leave_the_temperature_at_one() -
     assert best_temperature(probs[:0], torch.tensor([], dtype=torch.int64)) == 1.0
 
 
+def test_the_temperature_is_found_on_rows_the_learner_has_not_seen_if_there_are_some() -> None:
+    labels = np.full(60, -1)
+    labels[:40] = 0
+    probs = np.full((60, 2), 0.5)
+    for seen, expected in ((20, range(20, 40)), (21, range(40)), (40, range(40))):
+        view = PoolView(labels, 2, features=np.ones((60, 1)), probs=probs, trained_on=np.arange(seen))
+        assert calibration_rows(view).tolist() == list(expected)
+
+
 # -- settings ---------------------------------------------------------------------------------------------------------
 
 
@@ -241,6 +293,13 @@ def test_an_unknown_kernel_is_an_error() -> None:
     broken = MaxHerding()
     object.__setattr__(broken, "kernel", "cosine")
     with pytest.raises(UnderstudyError, match="kernel must be one of gaussian, tophat"):
+        broken.__post_init__()
+
+
+def test_max_herding_has_a_bandwidth() -> None:
+    broken = MaxHerding()
+    object.__setattr__(broken, "bandwidth", None)
+    with pytest.raises(UnderstudyError, match="bandwidth must be a positive number, got None"):
         broken.__post_init__()
 
 

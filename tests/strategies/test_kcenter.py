@@ -10,9 +10,11 @@ from torch import Tensor
 
 from understudy.errors import UnderstudyError
 from understudy.strategies import kcenter
-from understudy.strategies.kcenter import CoreSet, FarthestFirst, Metric, kcenter_greedy, nearest_distances
+from understudy.strategies.kcenter import CoreSet, FarthestFirst, Metric, Start, kcenter_greedy, nearest_distances
 from understudy.strategies.registry import make_strategy
 from understudy.strategies.view import PoolView
+
+STARTS: tuple[Start, ...] = ("taken", "random")
 
 
 def distance(x: np.ndarray, y: np.ndarray, metric: Metric = "euclidean") -> float:
@@ -184,6 +186,33 @@ class TestWithoutCentres:
         assert greedy(np.ones((1, 2)), [], [0], 1) == ([0], [0.0])
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_random_start_is_any_row_and_the_rest_are_farthest_from_the_taken_and_it(metric: Metric) -> None:
+    points = np.random.default_rng(0).standard_normal((8, 3))
+    strategy = FarthestFirst(metric, start="random")
+    view = PoolView([0, 0, *[-1] * 6], 1, hidden=points)
+    rng = np.random.default_rng(1)
+    firsts = []
+    for _ in range(300):
+        picks = strategy.select(view, 4, rng)
+        first = int(picks.rows[0])
+        left = [row for row in range(2, 8) if row != first]
+        order, distances = brute_force(points, [0, 1, first], left, 3, metric)
+        own = min(distance(points[first], points[row], metric) for row in (0, 1))
+        assert picks.rows.tolist() == [first, *order]
+        assert picks.scores.tolist() == pytest.approx([own, *distances])
+        firsts.append(first)
+    counts = np.bincount(firsts, minlength=8)[2:]
+    assert ((counts - 50) ** 2 / 50).sum() < 20.5  # chi-square with 5 degrees of freedom, 0.1 %
+
+
+def test_with_nothing_taken_both_starts_are_the_same() -> None:
+    view = PoolView(np.full(20, -1), 1, hidden=np.random.default_rng(0).standard_normal((20, 3)))
+    one, other = (FarthestFirst(start=start).select(view, 5, np.random.default_rng(3)) for start in STARTS)
+    assert one.rows.tolist() == other.rows.tolist()
+    assert one.scores.tolist() == other.scores.tolist()
+
+
 def test_rows_of_zeros_have_no_direction_and_do_not_crowd() -> None:
     points = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [-1.0, 0.0]])
     order, distances = greedy(points, [2], [0, 1, 3, 4], 4, metric="cosine")
@@ -205,6 +234,8 @@ def test_most_distances_are_never_measured(monkeypatch: pytest.MonkeyPatch) -> N
     assert measured < 0.3 * 300 * 5800
 
 
-def test_an_unknown_metric_is_an_error() -> None:
+def test_an_unknown_metric_or_start_is_an_error() -> None:
     with pytest.raises(UnderstudyError, match="metric must be one of euclidean, cosine; got 'taxi'"):
         FarthestFirst("taxi")  # type: ignore[arg-type]
+    with pytest.raises(UnderstudyError, match="start must be one of taken, random; got 'first'"):
+        FarthestFirst(start="first")  # type: ignore[arg-type]

@@ -76,12 +76,48 @@ def test_certainty_everywhere_weighs_all_alike() -> None:
     assert sorted(owner[picks.rows]) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_medoids_are_the_members_with_the_least_total_distance(seed: int) -> None:
+    points, owner = blobs(6, 15, seed=seed)
+    picks = choose(6, seed, settings={"on": "features", "centres": "medoids"}, features=points)
+    assert sorted(owner[picks.rows]) == list(range(6))
+    for row, score in zip(picks.rows, picks.scores, strict=True):
+        members = points[torch.from_numpy(owner == owner[row])]
+        totals = torch.cdist(members, members).sum(1)
+        assert -score == pytest.approx(float(totals.min()) / 15)
+        assert float(torch.cdist(points[[row]], members).sum()) == pytest.approx(float(totals.min()))
+
+
+def test_many_medoids_are_taken_portion_by_portion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("understudy.strategies.kmeans.MEDOIDS_AT_ONCE", 8)
+    points, owner = blobs(4, 10)
+    probs = np.full((40, 2), 0.5)
+    for extra in ({}, {"prefilter": 3}):
+        settings = {"on": "features", "centres": "medoids", **extra}
+        picks = choose(35, settings=settings, features=points, probs=probs, labelled=[0, 5])
+        assert len(set(picks.rows) - {0, 5}) == 35
+        assert np.isfinite(picks.scores).all()
+    assert sorted(owner[choose(35, settings={"on": "features", "centres": "medoids"}, features=points).rows[:4]]) == [
+        0, 1, 2, 3,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["prefilter"])
+def test_parts_of_rows_are_errors(name: str) -> None:
+    broken = KMeans()
+    object.__setattr__(broken, name, 2.5)
+    with pytest.raises(UnderstudyError, match=f"{name} must be a whole number; got 2.5"):
+        broken.__post_init__()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"on": "pixels"}, "on must be one of hidden, features"),
         ({"prefilter": 0}, "prefilter must be 1 or more"),
         ({"uncertainty": "doubt"}, "uncertainty must be one of entropy"),
+        ({"centres": "modes"}, "centres must be one of means, medoids"),
+        ({"centres": "medoids", "weighted": True}, "weights move means, not medoids"),
     ],
 )
 def test_bad_settings_are_errors(settings: dict[str, Any], message: str) -> None:

@@ -121,6 +121,22 @@ def test_what_is_minimised_is_the_usual_loss_and_the_weighted_loss_of_pairs() ->
     torch.testing.assert_close(hook.loss(step), expected)
 
 
+@pytest.mark.parametrize("pair_loss", ["margin", "rank"])
+def test_the_loss_of_pairs_is_kept_step_by_step_and_of_the_latest_training_only(pair_loss: str) -> None:
+    hook = begun(LossPredictionHook(pair_loss, weight=0.3))  # type: ignore[arg-type]
+    assert hook.history.shape == (0, 2)
+    steps = [a_step(0), a_step(150, size=1), a_step(199)]  # one item has nobody to be compared with
+    totals = [hook.loss(step) for step in steps]
+    assert not any(kept.requires_grad for kept in hook.pair_losses)
+    assert hook.history.shape == (2, 2)
+    for row, place in enumerate((0, 2)):
+        expected = (totals[place] - steps[place].losses.mean(1)).detach() / 0.3
+        np.testing.assert_allclose(hook.history[row], expected, rtol=1e-4)
+    features, labels = blobs(20)
+    HEAD.fit(features, labels, 3, hook=hook)
+    assert hook.history.shape == (4 * 3, 1)  # 4 epochs of batches of 9, 9 and 2
+
+
 def test_the_module_is_a_small_layer_on_every_layer_and_one_on_all_of_those() -> None:
     hook, step = begun(LossPredictionHook(width=16)), a_step(0)
     (first, a, second, b, last, c) = (tensor[1] for tensor in hook.parameters())

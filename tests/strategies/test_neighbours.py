@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from understudy.strategies.neighbours import Neighbours
+from understudy.strategies.neighbours import Neighbours, gaps
 
 RADIUS = 0.11
 POINTS = torch.rand(2300, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)  # the last block is short
@@ -29,6 +29,53 @@ class TestAgainstTheTable:
         near = Neighbours(POINTS, RADIUS, n_wanted, room)
         which = torch.arange(n_wanted)[::3]
         assert near.count_around(which).tolist() == NEAR[:, which].sum(1).tolist()
+
+
+def lattice(dtype: torch.dtype) -> torch.Tensor:
+    """Whole numbers from 0 to 5 in three dimensions, turned: neighbours are at distance 1 but for rounding."""
+    axes = torch.arange(6, dtype=torch.float64)
+    points = torch.cartesian_prod(axes, axes, axes)
+    turn = torch.linalg.qr(torch.rand((3, 3), generator=torch.Generator().manual_seed(0), dtype=torch.float64))[0]
+    return (points @ turn).to(dtype)
+
+
+def at_the_radius(name: str, dtype: torch.dtype) -> tuple[torch.Tensor, float]:
+    """Pools in which a great many pairs are as far apart as the radius."""
+    rng = torch.Generator().manual_seed(0)
+    if name == "lattice":
+        return lattice(dtype), 1.0
+    if name == "whole":
+        return torch.randint(3, (211, 6), generator=rng).to(dtype), 2**0.5
+    return torch.cat([lattice(dtype), torch.full((1, 3), 1e4, dtype=dtype)]), 1.0  # a far point costs digits
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["lattice", "whole", "far"])
+@pytest.mark.parametrize("share", [0.0, 1 / 64, 1.0])
+def test_pairs_at_the_radius_are_seen_from_both_sides_and_in_float64(
+    name: str, dtype: torch.dtype, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("understudy.strategies.neighbours.PICKED_OUT", share)
+    points, radius = at_the_radius(name, dtype)
+    truth = gaps(points, points) < radius
+    assert torch.equal(truth, truth.T)
+    assert torch.allclose(gaps(points, points), (points[:, None].double() - points.double()).norm(dim=2))
+    kept, anew = (Neighbours(points, radius, len(points), room) for room in (10**8, 0))
+    for near in (kept, anew):
+        assert [near.members(point).tolist() for point in range(len(points))] == [
+            row.nonzero()[:, 0].tolist() for row in truth
+        ]
+        assert near.counts.tolist() == truth.sum(1).tolist()
+        assert near.count_around(torch.arange(len(points))).tolist() == truth.sum(1).tolist()
+
+
+@pytest.mark.parametrize("room", [10**8, 0])
+def test_places_are_those_of_the_order(room: int) -> None:
+    order = torch.randperm(2300, generator=torch.Generator().manual_seed(1))
+    near, copy = Neighbours(POINTS, RADIUS, 1500, room, order), Neighbours(POINTS[order], RADIUS, 1500, room)
+    assert near.counts.tolist() == copy.counts.tolist()
+    assert near.members(1700).tolist() == copy.members(1700).tolist()
+    assert near.count_around(torch.arange(9)).tolist() == copy.count_around(torch.arange(9)).tolist()
 
 
 @pytest.mark.parametrize("room", [10**8, 0])

@@ -9,14 +9,12 @@ import torch
 
 from tests.strategies.test_clusters import blobs
 from understudy.errors import UnderstudyError
-from understudy.strategies.clusters import Points
+from understudy.strategies.clusters import Points, alternated, k_medoids
 from understudy.strategies.preclustering import (
     Mixture,
     PreClustering,
-    alternated,
     fit_mixture,
     in_turns,
-    k_medoids,
     prototype_classes,
 )
 from understudy.strategies.view import PoolView
@@ -185,13 +183,30 @@ def test_no_cluster_gives_two_before_all_have_given_one() -> None:
     assert in_turns(clusters, scores, 6).tolist() == [0, 5, 3, 1, 4, 2]
 
 
+@pytest.mark.parametrize("name", ["coarse", "fine", "samples", "sample_size"])
+def test_parts_of_clusters_are_errors(name: str) -> None:
+    broken = PreClustering()
+    object.__setattr__(broken, name, 2.5)
+    with pytest.raises(UnderstudyError, match=f"{name} must be a whole number; got 2.5"):
+        broken.__post_init__()
+
+
+def test_it_learns_where_the_caller_wants_no_gradients() -> None:
+    points, owner = blobs(3, 20)
+    view = PoolView(np.where(np.arange(60) < 20, owner, -1), 3, features=points)
+    plain = PreClustering().select(view, 4, rng())
+    with torch.no_grad():
+        assert PreClustering().select(view, 4, rng()).rows.tolist() == plain.rows.tolist()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"coarse": 0}, "coarse must be 1 or more; got 0"),
         ({"fine": 5}, "fine must be as many clusters as coarse, 20, or more; got 5"),
-        ({"width": 0.0}, "width must be more than 0"),
-        ({"penalty": 0.0}, "penalty must be more than 0"),
+        ({"width": 0.0}, "width must be a positive number"),
+        ({"width": float("inf")}, "width must be a positive number"),
+        ({"penalty": 0.0}, "penalty must be a positive number"),
         ({"samples": 0}, "samples must be 1 or more"),
     ],
 )

@@ -1,5 +1,6 @@
 """ProbCover: the literal greedy cover, the radius, and what happens when all is covered."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 import torch
 
 from understudy.errors import UnderstudyError
+from understudy.strategies import probcover
+from understudy.strategies.neighbours import Neighbours
 from understudy.strategies.probcover import ProbCover, cover, estimate_delta, pure_radius
 from understudy.strategies.view import Picks, PoolView
 
@@ -89,6 +92,70 @@ def test_picks_do_not_depend_on_whether_pairs_are_kept() -> None:
     kept, anew = (cover(points, 0.05, taken, is_open, 60, max_pairs) for max_pairs in (10**8, 0))
     assert kept[0].tolist() == anew[0].tolist()
     assert kept[1].tolist() == anew[1].tolist()
+
+
+# -- where rounding decides who is near -------------------------------------------------------------------------------
+
+
+def awkward(name: str) -> tuple[np.ndarray, ProbCover, int]:
+    """Pools with many pairs as far apart as the radius, and more picks than it takes to cover them."""
+    rng = np.random.default_rng(1)
+    if name == "whole":
+        return rng.integers(0, 3, (211, 6)) * 1.0, ProbCover(delta=2**0.5, normalise=False), 150
+    if name == "lattice":
+        turn = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+        points = np.stack(np.meshgrid(*[np.arange(6.0)] * 3), -1).reshape(-1, 3)
+        return points @ turn, ProbCover(delta=1.0, normalise=False), 150
+    points = (rng.random((200, 20)) < 0.3) * 1.0
+    points[:, 0] = 1
+    return points, ProbCover(), 60
+
+
+@pytest.mark.parametrize("max_pairs", [2**28, 0])
+@pytest.mark.parametrize("picked_out", [0.0, 1 / 64, 1.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["whole", "lattice", "binary"])
+def test_no_row_is_chosen_twice_where_many_are_at_the_radius(
+    name: str, dtype: type, picked_out: float, max_pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("understudy.strategies.neighbours.PICKED_OUT", picked_out)
+    monkeypatch.setattr(probcover, "cover", partial(cover, max_pairs=max_pairs))
+    features, strategy, n = awkward(name)
+    view = PoolView(np.full(len(features), -1), 5, features=features.astype(dtype))
+    for count in (n, len(features)):
+        picks = strategy.select(view, count, np.random.default_rng(1))
+        assert len(set(picks.rows.tolist())) == count
+        assert (np.diff(picks.scores) <= 1e-9).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_whole_numbers_give_the_literal_picks_in_both_precisions(dtype: type) -> None:
+    points = np.random.default_rng(1).integers(0, 3, (120, 5)) * 1.0
+    picks = choose(points.astype(dtype), 100, 1.5)
+    rows, _ = literal(points, 1.5, [], [True] * 120, 100)
+    covering = int((picks.scores >= 1).sum())
+    assert picks.rows[:covering].tolist() == rows[:covering]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_pair_seen_from_one_side_only_does_no_harm(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if rounding hid every second neighbour when a ball is looked at on its own."""
+    plain = Neighbours.members
+    monkeypatch.setattr(Neighbours, "members", lambda self, point: plain(self, point)[::2])
+    points = torch.rand(150, 2, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    rows, degrees = cover(points, 0.2, torch.tensor([], dtype=torch.int64), torch.ones(150, dtype=torch.bool), 150)
+    assert len(set(rows.tolist())) == len(rows)
+    assert bool((degrees >= 1).all())
+
+
+def test_copies_in_two_clusters_are_at_no_distance_in_single_precision() -> None:
+    points = torch.rand(50, 40, generator=torch.Generator().manual_seed(0)).repeat(2, 1)
+    clusters = torch.arange(100) // 50
+    nearest = torch.pdist(points[:50].double()).min()
+    # Every ball has a copy of its centre from the other cluster: no radius is pure, and none is above zero.
+    assert pure_radius(points, clusters, torch.arange(100), 0.95) == np.inf
+    points[7] += 10
+    assert pure_radius(points, clusters, torch.arange(100), 0.95) >= float(nearest)
 
 
 def test_it_stops_covering_when_all_is_covered() -> None:

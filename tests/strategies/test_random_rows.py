@@ -7,9 +7,9 @@ from understudy.strategies.random_rows import Random
 from understudy.strategies.view import PoolView
 
 
-def test_twenty_thousand_draws_of_one_in_ten_are_uniform() -> None:
+def test_a_hundred_thousand_draws_of_one_in_ten_are_uniform() -> None:
     view, rng = PoolView(np.full(10, -1), 2), np.random.default_rng(0)
-    drawn = [int(Random().select(view, 1, rng).rows[0]) for _ in range(20_000)]
+    drawn = [int(Random().select(view, 1, rng).rows[0]) for _ in range(100_000)]
     assert chisquare(np.bincount(drawn, minlength=10)).pvalue > 1e-3
 
 

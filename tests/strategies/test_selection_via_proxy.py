@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.strategies.pools import make_arrays
+from understudy.errors import UnderstudyError
 from understudy.learners.heads import Head
 from understudy.learners.named import make_learner
 from understudy.learners.training import Recipe
@@ -46,3 +47,27 @@ def test_the_model_is_the_targets_and_the_choice_the_proxys() -> None:
 
 def test_as_published_it_chooses_by_least_confidence() -> None:
     assert SelectionViaProxy().needs == make_strategy("least_confidence").needs
+
+
+def test_what_cannot_be_wrapped_is_refused() -> None:
+    with pytest.raises(UnderstudyError, match="must be a strategy, as make_strategy gives one; got 'margin'"):
+        make_strategy("selection_via_proxy", strategy="margin")
+    with pytest.raises(UnderstudyError, match="Bgadl makes up items"):
+        SelectionViaProxy(make_strategy("bgadl"))
+
+
+def test_a_proxy_that_does_not_offer_enough_is_named() -> None:
+    with pytest.raises(UnderstudyError, match="Badge needs hidden, which Classifier does not offer; use the proxy"):
+        ActiveLoop(ARRAYS.features, TARGET, SelectionViaProxy(make_strategy("badge"), "logistic"), n_classes=3)
+
+
+def test_the_target_learns_from_the_labels_of_its_round_whatever_came_later() -> None:
+    models = []
+    for is_late in (False, True):
+        loop = ActiveLoop(ARRAYS.features, TARGET, SelectionViaProxy(proxy=TARGET), schedule=[10], n_classes=3)
+        rows = np.arange(10)
+        loop.tell(rows, ARRAYS.truth[rows])
+        if is_late:
+            loop.retract([0]).tell([1], (ARRAYS.truth[[1]] + 1) % 3)
+        models.append(loop.model.predict_proba(ARRAYS.features))
+    assert (models[0] == models[1]).all()

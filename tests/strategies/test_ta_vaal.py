@@ -61,20 +61,31 @@ def test_with_a_constant_rank_it_has_the_scores_and_losses_of_vaal(rank: float) 
 def test_both_networks_have_one_input_more_and_hear_the_ranker(monkeypatch: pytest.MonkeyPatch) -> None:
     strategy = TaVaal(**SMALL, subset_size=15)
     view = view_for(strategy, make_arrays(), [1, 2, 3, 10, 20], pending=[4])
-    boards = []
+    boards: list[Any] = []
+    predicted: list[int] = []
+    predict = strategy.hook.predict
+
+    def counted(activations: Any, rows: Any = None) -> Any:
+        predicted.extend(rows.tolist())
+        return predict(activations, rows)
 
     def watched(*given: Any, **named: Any) -> Any:
         boards.append(real_board_of(*given, **named))
         return boards[-1]
 
-    monkeypatch.setattr(ta_vaal, "board_of", watched)
-    strategy.select(view, 4, np.random.default_rng(0))
+    with monkeypatch.context() as patched:
+        patched.setattr(ta_vaal, "board_of", watched)
+        patched.setattr(strategy.hook, "predict", counted)
+        strategy.select(view, 4, np.random.default_rng(0))
+    assert set(strategy.history) == {"reconstruction", "kl", "adversary", "discriminator"}
     (board,) = boards
-    expected = strategy.hook.predict(view.activations)
-    assert torch.equal(board.told[:, 0], expected.float())  # raw: no sigmoid
-    assert float(expected.std()) > 0
+    expected = strategy.hook.predict(view.activations).float()
+    seen = [*board.taken.tolist(), *board.others.tolist()]
+    assert torch.allclose(board.told[seen, 0], expected[seen])  # raw: no sigmoid
+    assert float(expected[seen].std()) > 0
     assert len(board.others) == 15
     assert board.taken.tolist() == [1, 2, 3, 4, 10, 20]
+    assert predicted == seen
     players = make_players(GAME, board, np.random.default_rng(0))
     assert players.discriminator[0].in_features == 4
     assert players.vae.decoder[0].in_features == 4

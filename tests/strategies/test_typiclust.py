@@ -47,6 +47,16 @@ def test_a_copy_is_a_neighbour_at_no_distance_and_a_point_alone_has_none() -> No
     assert typicality(points[:1], 20, True).tolist() == [0.0]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_ten_copies_of_each_row_are_at_no_distance(dtype: torch.dtype) -> None:
+    """Of nine copies each; what rounding in float32 leaves of such distances has a root larger than 1e-5."""
+    points = unit_length(torch.rand(200, 64, generator=torch.Generator().manual_seed(0), dtype=dtype)).repeat(10, 1)
+    found = typicality(points, 9, squared=False)
+    assert found.tolist() == pytest.approx([1e5] * 2000, rel=0.01)
+    more = literal_typicality(points[:120].double().repeat(2, 1).numpy(), 20, squared=False)
+    assert typicality(points[:120].repeat(2, 1), 20, squared=False).tolist() == pytest.approx(more, rel=1e-4)
+
+
 def test_clusters_are_ordered_by_labels_then_by_size() -> None:
     sizes, labelled = torch.tensor([7, 9, 8, 9, 30]), torch.tensor([0, 1, 0, 0, 2])
     assert cluster_order(sizes, labelled).tolist() == [3, 2, 0, 1, 4]
@@ -120,3 +130,7 @@ def test_skipped_rows_are_neighbours_but_are_not_chosen() -> None:
 def test_bad_settings_are_errors(name: str) -> None:
     with pytest.raises(UnderstudyError, match=f"{name} must be 1 or more; got 0"):
         TypiClust(**{name: 0})  # type: ignore[arg-type]
+    broken = TypiClust()
+    object.__setattr__(broken, name, 2.5)
+    with pytest.raises(UnderstudyError, match=f"{name} must be a whole number; got 2.5"):
+        broken.__post_init__()

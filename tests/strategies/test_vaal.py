@@ -82,7 +82,7 @@ def test_the_losses_of_a_choice_are_kept() -> None:
     assert strategy.history == {}
     view = PoolView(np.where(np.arange(20) < 6, 0, -1), 3, features=arrays.features)
     strategy.select(view, 2, np.random.default_rng(0))
-    assert {"reconstruction", "kl", "adversary", "discriminator"} <= set(strategy.history)
+    assert set(strategy.history) == {"reconstruction", "kl", "adversary", "discriminator"}
     for values in strategy.history.values():
         assert values.shape == (5,)
         assert np.isfinite(values).all()
@@ -113,7 +113,7 @@ def test_a_training_that_ran_away_is_an_error() -> None:
     [
         ({"on": "pixels"}, "on must be one of auto"),
         ({"iterations": 0}, "iterations must be 1 or more"),
-        ({"kl": "max"}, "kl must be sum or mean"),
+        ({"kl": "max"}, "kl must be one of sum, mean"),
         ({"beta": -1}, "beta must be 0 or more"),
         ({"temperature": 3}, "vaal cannot be set so"),
     ],

@@ -59,6 +59,12 @@ def test_a_view_after_new_labels_keeps_what_the_learner_said() -> None:
         view.after([0, 1])
 
 
+def test_a_subset_does_not_go_unnoticed(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "understudy"):
+        PoolView(np.full(5000, -1), 2).candidates(5, 1000, np.random.default_rng(0))
+    assert "only 1,000 of 5,000 open rows are looked at" in caplog.text
+
+
 def test_a_subset_is_drawn_from_the_open_rows_and_never_too_small() -> None:
     view, rng = PoolView(np.full(100, -1), 2), np.random.default_rng(0)
     subset = view.candidates(5, 10, rng).tolist()
@@ -85,6 +91,7 @@ def test_a_subset_is_drawn_from_the_open_rows_and_never_too_small() -> None:
         ({"skipped": [True, False]}, "skipped must be numbers of rows; got bool"),
         ({"features": np.ones((4, 2))}, r"the first for the 5 rows; got shape \(4, 2\)"),
         ({"features": np.ones(5)}, "features must have 2 axes"),
+        ({"features": 1.0}, "features must have 2 axes"),
         ({"features": np.array([["a"]] * 5)}, "features must be numbers"),
         ({"features": [[1.0], [2.0], [np.nan], [0.0], [0.0]]}, "row 2 has some that are not"),
         ({"hidden": [[1.0], [2.0], [0.0], [0.0], [np.inf]]}, "hidden must be finite numbers, but row 4"),

@@ -227,6 +227,13 @@ class Surrogate:
         self._rows.is_closed[torch.from_numpy(rows).to(self.device)] = True
         return self
 
+    def unskip(self, rows: Any) -> "Surrogate":
+        """Skipped rows may be asked for again; others stay as they are."""
+        for row in checks.rows_of_pool("rows", rows, len(self)).tolist():
+            self._ledger.is_skipped[row] = False
+            self._rows.is_closed[row] = not self._ledger.is_askable(row)
+        return self
+
     def drop(self, rows: Any) -> "Surrogate":
         """Bad items: out of the pool altogether, with their answers."""
         rows = checks.rows_of_pool("rows", rows, len(self)).tolist()

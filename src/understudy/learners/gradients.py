@@ -28,7 +28,8 @@ def slopes(of: GradientOf, logits: Float[Tensor, "b c"]) -> Iterator[tuple[Float
     probs = logits.softmax(1)
     for label in range(probs.shape[1]):
         slope = probs.clone()
-        slope[:, label] -= 1
+        slope[:, label] = 0
+        slope[:, label] = -slope.sum(1)  # p - 1, which would lose its digits where p is nearly 1
         yield probs[:, label], slope
 
 
@@ -40,21 +41,30 @@ def entropy_slope(logits: Float[Tensor, "*b c"]) -> Float[Tensor, "*b c"]:
     return -probs * (logs + entropy)
 
 
-def gradient_norms(
+def joined(of: GradientOf, lengths: Float[Tensor, "b p"]) -> Float[Tensor, "b"]:
+    """One length for each item, from that of its gradient in each of p parameters.
+
+    Of the entropy they are summed, as GradNorm does. The expected gradient length takes all parameters as one vector.
+    """
+    return lengths.sum(1) if of == "entropy" else lengths.norm(dim=1)
+
+
+def gradient_lengths(
     stack: Stack, inputs: Float[Tensor, "b d"], outputs: Outputs, slope: Float[Tensor, "b c"]
-) -> Float[Tensor, "b"]:
-    """For each item, the length of a loss's gradient in each weight matrix and each bias, summed over those.
+) -> Float[Tensor, "b p"]:
+    """For each item, the length of a loss's gradient in each weight matrix and each bias.
 
     `slope` is the gradient of that loss in the logits. Every gradient in a weight matrix is an outer product, so that
     its length is the product of two lengths: nothing of the size of the weights is ever made for an item.
     """
     before = [inputs, *(layer[0] for layer in outputs.hidden)]
-    total = inputs.new_zeros(len(inputs))
+    lengths = []
     for i in reversed(range(len(before))):
-        total += slope.norm(dim=1) * (before[i].norm(dim=1) + 1)  # the weights, and 1 for the bias
+        of_bias = slope.norm(dim=1)
+        lengths += [of_bias * before[i].norm(dim=1), of_bias]
         if i:
             slope = slope @ stack.weights[i][0].T * activation_slope(stack, before[i - 1], i - 1, before[i])
-    return total
+    return torch.stack(lengths, dim=1)
 
 
 def activation_slope(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from understudy.errors import UnderstudyError
 from understudy.hooks import Setup, TrainingHook
-from understudy.learners.gradients import GradientOf, Layers, check_gradients, gradient_norms, slopes
+from understudy.learners.gradients import GradientOf, Layers, check_gradients, gradient_lengths, joined, slopes
 from understudy.learners.noise import NOISE_STREAM, as_mask, checked_dropout, draw_bytes, noise_source
 from understudy.learners.protocol import (
     Job,
@@ -271,10 +271,11 @@ class HeadModel:
     def gradient_norms(
         self, inputs: np.ndarray, of: GradientOf = "entropy", layers: Layers = "all"
     ) -> Float[np.ndarray, "n"]:
-        """Length of each item's gradient: one length a weight matrix and bias, summed.
+        """Length of each item's gradient.
 
-        `entropy`: of the entropy of its prediction. `each_class`: of its cross-entropy with each class in turn,
-        weighted by the probability of that class, which is the expected gradient length; c times the work.
+        `entropy`: of the entropy of its prediction, one length a weight matrix and bias, summed. `each_class`: of its
+        cross-entropy with each class in turn, all parameters being one vector, weighted by the probability of that
+        class, which is the expected gradient length; c times the work.
         """
         check_gradients(of, layers)
 
@@ -285,7 +286,7 @@ class HeadModel:
                 stack = Stack(stack.weights[-1:], stack.biases[-1:], stack.activation)
             total = torch.zeros_like(block[:, 0])
             for weight, slope in slopes(of, outputs.logits[0]):
-                total += weight * gradient_norms(stack, block, outputs, slope)
+                total += weight * joined(of, gradient_lengths(stack, block, outputs, slope))
             return total
 
         return self.collect(inputs, lengths)

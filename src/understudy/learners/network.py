@@ -12,7 +12,7 @@ from torch.func import functional_call, grad, vmap
 
 from understudy.errors import UnderstudyError
 from understudy.hooks import Setup, TrainingHook
-from understudy.learners.gradients import GradientOf, Layers, check_gradients, slopes
+from understudy.learners.gradients import GradientOf, Layers, check_gradients, joined, slopes
 from understudy.learners.noise import NOISE_STREAM, as_mask, checked_dropout, draw_bytes
 from understudy.learners.protocol import Offer, Takes, checked_device, checked_seed, checked_training_set
 from understudy.learners.stack import Outputs
@@ -184,10 +184,11 @@ class NetworkModel:
     def gradient_norms(
         self, inputs: np.ndarray, of: GradientOf = "entropy", layers: Layers = "all"
     ) -> Float[np.ndarray, "n"]:
-        """Length of each image's gradient: one length a parameter of the network, summed.
+        """Length of each image's gradient.
 
-        `entropy`: of the entropy of its prediction. `each_class`: of its cross-entropy with each class in turn,
-        weighted by the probability of that class, which is the expected gradient length; c times the work.
+        `entropy`: of the entropy of its prediction, one length a parameter tensor, summed. `each_class`: of its
+        cross-entropy with each class in turn, all parameters being one vector, weighted by the probability of that
+        class, which is the expected gradient length; c times the work.
         Each image costs a backward pass of its own, unless only the last layer is asked for.
         """
         check_gradients(of, layers)
@@ -197,8 +198,10 @@ class NetworkModel:
     def last_lengths(self, images: Tensor, of: GradientOf) -> Float[Tensor, "b"]:
         hidden, logits = self.net(images)
         total = torch.zeros_like(logits[:, 0], dtype=torch.float32)
+        before = hidden[-1].float().norm(dim=1)
+        factor = joined(of, torch.stack([before, torch.ones_like(before)], dim=1))  # the weights, and 1 for the bias
         for weight, slope in slopes(of, logits.float()):
-            total += weight * slope.norm(dim=1) * (hidden[-1].float().norm(dim=1) + 1)
+            total += weight * slope.norm(dim=1) * factor
         return total
 
     def all_lengths(self, images: Tensor, of: GradientOf) -> Float[Tensor, "b"]:
@@ -214,7 +217,8 @@ class NetworkModel:
             total = torch.zeros(len(few), device=few.device)
             for weight, slope in slopes(of, self.net(few)[1].float()):
                 gradients = each_gradient(parameters, few, slope)
-                total += weight * sum(gradient.flatten(1).norm(dim=1) for gradient in gradients.values())
+                each = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients.values()], dim=1)
+                total += weight * joined(of, each)
             found.append(total)
         return torch.cat(found) if found else images.new_zeros(0)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ class Game:
     latent: int
     batch_size: int
     learning_rate: float
-    kl: str  # a Kl, checked below
+    kl: Kl
     supervised_weight: float = 0.0
 
     def __post_init__(self) -> None:
@@ -52,12 +52,12 @@ class Game:
                 raise UnderstudyError(f"{name} must be 0 or more; got {getattr(self, name)}")
         if not 0 < self.learning_rate < float("inf"):
             raise UnderstudyError(f"learning_rate must be above 0; got {self.learning_rate}")
-        if self.kl not in ("sum", "mean"):
-            raise UnderstudyError(f"kl must be sum or mean; got {self.kl!r}")
 
 
 def game_of(strategy: Any) -> Game:
     """The settings of the game among those of a strategy, by their names."""
+    if strategy.kl not in get_args(Kl):
+        raise UnderstudyError(f"kl must be one of {', '.join(get_args(Kl))}; got {strategy.kl!r}")
     return Game(**{name: getattr(strategy, name) for name in Game.__dataclass_fields__ if hasattr(strategy, name)})
 
 
@@ -170,7 +170,10 @@ def play(
                 seen.backward()  # type: ignore[no-untyped-call]
                 seeking.step()
             losses[iteration, :-1], losses[iteration, -1] = parts.detach(), seen.detach()
-    return dict(zip(LOSSES, losses.T.cpu().numpy(), strict=True))
+    history = dict(zip(LOSSES, losses.T.cpu().numpy(), strict=True))
+    if not game.supervised_weight:
+        del history["supervised"]  # nobody looked at classes
+    return history
 
 
 def hiding_losses(game: Game, players: Players, batch: Batch, noise: torch.Generator) -> Float[Tensor, "4"]:

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from understudy.errors import UnderstudyError
+from understudy.strategies.geometry import squared_lengths
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView
@@ -58,7 +59,8 @@ class Gradients:
         self.bias = float(bias)  # of [h, 1]·[h', 1] = h·h' + 1
         self.errors = probs.clone()
         self.errors[torch.arange(len(probs), device=probs.device), probs.argmax(1)] -= 1
-        self.squares = squares(self.errors) * (squares(hidden) + self.bias)  # |G|², (m,)
+        of_errors, of_hidden = (squared_lengths(values, torch.float64) for values in (self.errors, hidden))
+        self.squares = of_errors * (of_hidden + self.bias)  # |G|², (m,)
         self.rounding = max(torch.finfo(values.dtype).eps for values in (hidden, probs))
 
     def distances(self, centre: int, nearest: Float[Tensor, "m"]) -> Float[Tensor, "m"]:
@@ -120,16 +122,15 @@ def draw(mass: Float[Tensor, "m"], is_open: Bool[Tensor, "m"], rng: np.random.Ge
         raise UnderstudyError("the gradients are too long to be measured; scale the hidden outputs down")
     if total <= 0:
         return any_open(is_open, rng)
-    # The first sum above the mark: a row without mass adds nothing, so it is never that.
-    mark = min(rng.random() * total, math.nextafter(total, 0.0))
-    return int(torch.searchsorted(sums, mark, right=True))
+    while True:
+        # The first sum above the mark: a row without mass adds nothing, so it is never that. But a GPU adds in
+        # parallel, and its sums need not rise from row to row: then one may come out, and is not taken.
+        mark = min(rng.random() * total, math.nextafter(total, 0.0))
+        row = int(torch.searchsorted(sums, mark, right=True))
+        if row < len(mass) and float(mass[row]) > 0:
+            return row
 
 
 def any_open(is_open: Bool[Tensor, "m"], rng: np.random.Generator) -> int:
     rows = is_open.nonzero()[:, 0]
     return int(rows[int(rng.integers(len(rows)))])
-
-
-def squares(values: Float[Tensor, "m k"]) -> Float[Tensor, "m"]:
-    """Squared lengths in float64, with a block of rows in memory at a time."""
-    return torch.cat([block.double().square().sum(1) for block in torch.split(values, BLOCK)])

@@ -94,9 +94,9 @@ def binary_roots(best: Float[Tensor, "b 1"]) -> Float[Tensor, "b 1 1"]:
 
 @dataclass(frozen=True, eq=False)
 class Fisher:
-    """Every row's information VᵀV, where V = B ⊗ h has r rows and c d columns. V is never kept, only h and p are.
+    """Every row's information VᵀV, where V = B ⊗ h has c rows and c d columns. V is never kept, only h and p are.
 
-    `roots` makes B of p. It is (r, c): (1, 1) where classes do not matter.
+    `roots` makes B of p. It is (c, c): (1, 1) where classes do not matter.
     """
 
     hidden: Float[Tensor, "n d"]
@@ -113,7 +113,7 @@ class Fisher:
         classes = self.probs.shape[1]
         return torch.split(rows, max(1, BLOCK // (self.size + 4 * classes**2)))
 
-    def factors(self, rows: Int[Tensor, "b"]) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b r c"]]:
+    def factors(self, rows: Int[Tensor, "b"]) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b c c"]]:
         """h and B in float64."""
         return self.hidden[rows].double(), self.scale * self.roots(self.probs[rows].double())
 
@@ -131,7 +131,7 @@ class Fisher:
             F[a + 1 :, :, a] = F[a, :, a + 1 :].permute(1, 2, 0)
         return F.view(c * d, c * d)
 
-    def forms(self, rows: Int[Tensor, "m"], K: Float[Tensor, "w w"]) -> Float[Tensor, "m r r"]:
+    def forms(self, rows: Int[Tensor, "m"], K: Float[Tensor, "w w"]) -> Float[Tensor, "m c c"]:
         """V K Vᵀ for each of these rows and a symmetric K, through its blocks hᵀ K_ab h, in O(m c² d²)."""
         d, c = self.hidden.shape[1], self.probs.shape[1]
         S = torch.empty(len(rows), c, c, dtype=torch.float64, device=self.hidden.device)
@@ -142,9 +142,11 @@ class Fisher:
                 h = self.hidden[block].double()
                 form = ((h @ across).view(len(h), c - a, d) @ h[:, :, None])[:, :, 0]
                 part[:, a, a:] = part[:, a:, a] = form
-        return torch.cat([B @ part @ B.mT for part, (_, B) in zip(parts, map(self.factors, blocks), strict=True)])
+        for part, (_, B) in zip(parts, map(self.factors, blocks), strict=True):
+            part.copy_(B @ part @ B.mT)
+        return S
 
-    def factor(self, row: int) -> Float[Tensor, "r w"]:
+    def factor(self, row: int) -> Float[Tensor, "c w"]:
         """V of one row."""
         h, B = self.factors(torch.tensor([row], device=self.hidden.device))
         return (B[0, :, :, None] * h[0]).flatten(1)
@@ -173,6 +175,7 @@ class Design:
         self._begin()
 
     def _begin(self) -> None:
+        self.S = self.T = torch.empty(0)  # let go of the old ones: two of them fill the memory
         self.M_inv = inverse(self.M)
         self.G = self.M_inv @ self.F @ self.M_inv
         self.S = self.fisher.forms(self.rows, self.M_inv)

@@ -39,6 +39,13 @@ def mutual_information(stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"
     return of_mean.sub_(mean_of).clamp_min_(0)
 
 
+def variation_ratio(stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"]) -> Float[Tensor, "m"]:
+    """1 less the largest number of the mean prediction of these rows; float64."""
+    _, passes, classes = stochastic.shape
+    blocks = torch.split(rows, max(1, BLOCK // (passes * classes)))
+    return torch.cat([1 - stochastic[block].double().mean(1).amax(1) for block in blocks])
+
+
 def stochastic_needs(passes: int, dropout: float) -> Needs:
     """Needs of those that read several passes; the settings are checked here."""
     checked_whole("passes", passes, 1)

@@ -45,9 +45,10 @@ class BatchBald:
             kept = order[: max(self.keep, KEPT_PER_PICK * n)].sort().values
             rows, expected, bounds = rows[kept], expected[kept], bounds[kept]
         search = Search(stochastic, rows, expected, bounds)
+        pending = (view.is_pending & ~view.is_labelled).nonzero()[:, 0]  # their labels will come too
         scores = []
         for _ in range(n):
-            batch = stochastic[rows[search.chosen]].double()
+            batch = stochastic[torch.cat([pending, rows[search.chosen]])].double()
             exact = stochastic.shape[2] ** len(batch) <= self.max_configurations
             answers = all_answers(batch) if exact else drawn_answers(batch, self.max_configurations, rng)
             scores.append(search.step(answers, exact))

@@ -1,6 +1,7 @@
-"""BGADL: BALD's rows, and for every labelled image one more that a generator makes of it."""
+"""BGADL: rows by BALD or the variation ratio, and for every labelled image one more that a generator makes of it."""
 
 from dataclasses import dataclass
+from typing import Final, Literal, get_args
 
 import numpy as np
 import torch
@@ -8,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from understudy.core.checks import one_of
 from understudy.errors import UnderstudyError
 from understudy.strategies.adversary import checked_iterations, passes_over, shuffled
 from understudy.strategies.autoencoders import (
@@ -20,11 +22,14 @@ from understudy.strategies.autoencoders import (
     make_autoencoder,
     start_kaiming,
 )
-from understudy.strategies.bald import mutual_information, stochastic_needs
+from understudy.strategies.bald import mutual_information, stochastic_needs, variation_ratio
 from understudy.strategies.draws import seeded_layers, torch_generator
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView, checked_whole
+
+Score = Literal["bald", "variation_ratio"]
+SCORES: Final = {"bald": mutual_information, "variation_ratio": variation_ratio}
 
 
 class Critic(nn.Module):
@@ -45,8 +50,9 @@ class Critic(nn.Module):
 
 @dataclass(frozen=True)
 class Bgadl:
-    """The rows of a random subset whose label says most about the learner; `augment` doubles the training set."""
+    """The rows of highest score in a random subset; `augment` doubles the training set."""
 
+    score: Score = "bald"
     passes: int = 20
     dropout: float = 0.5
     subset_size: int | None = 2000
@@ -59,6 +65,7 @@ class Bgadl:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
+        one_of("score", self.score, get_args(Score))
         stochastic_needs(self.passes, self.dropout)
         checked_iterations(self.iterations)
         for name in ("latent", "batch_size") if self.subset_size is None else ("latent", "batch_size", "subset_size"):
@@ -79,7 +86,7 @@ class Bgadl:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.subset_size, rng)
         _ = view.images  # `augment` will want them: say so before anybody has labelled
-        return top(rows, mutual_information(view.stochastic, rows), n)
+        return top(rows, SCORES[self.score](view.stochastic, rows), n)
 
     def augment(
         self, images: np.ndarray, labels: np.ndarray, n_classes: int, rng: np.random.Generator

@@ -1,6 +1,7 @@
 """Cluster-Margin: the smallest margins, spread over the clusters of a hierarchical clustering, small ones first."""
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,12 +11,13 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from torch import Tensor
 
+from understudy.core.checks import positive
 from understudy.errors import UnderstudyError
-from understudy.strategies.clusters import Points, Space, check_space, k_means, table_of
+from understudy.strategies.clusters import Points, Space, check_space, k_means, table_of, turns
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks, top
 from understudy.strategies.uncertainty import margin
-from understudy.strategies.view import Picks, PoolView
+from understudy.strategies.view import Picks, PoolView, checked_whole
 
 CELL_ITERATIONS = 10  # of the k-means that divides a large pool
 
@@ -38,12 +40,11 @@ class ClusterMargin:
     def __post_init__(self) -> None:
         check_space(self.on)
         for name in ("per_pick", "average_size"):
-            if not getattr(self, name) >= 1:
-                raise UnderstudyError(f"{name} must be 1 or more; got {getattr(self, name)}")
-        if self.distance is not None and not self.distance >= 0:
-            raise UnderstudyError(f"distance must be 0 or more, or None for the average size; got {self.distance}")
-        if self.cell_rows < 2:
-            raise UnderstudyError(f"cell_rows must be 2 or more; got {self.cell_rows}")
+            if not 1 <= getattr(self, name) < math.inf:
+                raise UnderstudyError(f"{name} must be 1 or more, and a number; got {getattr(self, name)}")
+        if self.distance is not None:
+            positive("distance", self.distance, zero=True)
+        checked_whole("cell_rows", self.cell_rows, 2)
 
     @property
     def needs(self) -> Needs:
@@ -51,16 +52,18 @@ class ClusterMargin:
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n)
-        # Drawn whether or not it is of use, so that the picks of a round do not depend on when the pool was clustered.
-        seed = int(rng.integers(2**63))
         doubts = margin(view.probs[rows])
         kept = top(rows, doubts, min(len(rows), max(n, round(self.per_pick * n)))).rows
-        clusters = self.clusters(table_of(view, self.on), seed).cpu().numpy()[kept]
+        clusters = self.clusters(table_of(view, self.on)).cpu().numpy()[kept]
         chosen = kept[round_robin(clusters, rng.permutation(len(kept)), n)]
         return picks(torch.from_numpy(chosen), margin(view.probs[view.labels.new_tensor(chosen)]))
 
-    def clusters(self, features: Float[Tensor, "n d"], seed: int) -> Int[Tensor, "n"]:
-        """The cluster of each row, made once for these features."""
+    def clusters(self, features: Float[Tensor, "n d"]) -> Int[Tensor, "n"]:
+        """The cluster of each row, made once for these features.
+
+        They follow from the features alone, never from the caller's generator: what an object has seen before must
+        not change its picks.
+        """
         name = fingerprint(features)
         if name not in self._known:
             made = average_linkage(
@@ -68,7 +71,7 @@ class ClusterMargin:
                 self.cell_rows,
                 self.average_size if self.distance is None else None,
                 self.distance or 0.0,
-                np.random.default_rng(seed),
+                np.random.default_rng(0),
             )
             self._known.clear()
             self._known[name] = made
@@ -82,10 +85,7 @@ def round_robin(clusters: Int[np.ndarray, "m"], order: Int[np.ndarray, "m"], n: 
     """
     _, cluster, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
     mine = cluster[order]
-    grouped = np.argsort(mine, kind="stable")
-    turn = np.empty(len(order), dtype=np.int64)  # how many of its cluster come before it
-    turn[grouped] = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return order[np.lexsort((mine, sizes[mine], turn))[:n]]
+    return order[np.lexsort((mine, sizes[mine], turns(mine)))[:n]]
 
 
 def average_linkage(

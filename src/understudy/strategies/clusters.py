@@ -1,4 +1,4 @@
-"""What strategies that cluster share: points read block by block, k-means, and the member nearest to each centre."""
+"""What strategies that cluster share: points in blocks, k-means, k-medoids, and the member nearest to each centre."""
 
 import math
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.errors import UnderstudyError
+from understudy.strategies.kcenter import Metric, kcenter_greedy
 from understudy.strategies.view import PoolView
 
 Space = Literal["hidden", "features"]
@@ -24,6 +25,9 @@ MAX_EPOCHS: Final = 10  # over the mini-batches
 TOLERANCE: Final = 1e-3
 EPOCH_TOLERANCE: Final = 2e-2  # an epoch's inertia still counts the centres it began with, so it falls by more
 EPS: Final = 1e-12
+MEDOID_SAMPLES: Final = 3
+MEDOID_SAMPLE_SIZE: Final = 2_000
+MEDOID_ITERATIONS: Final = 30
 
 
 def table_of(view: PoolView, on: Space) -> Float[Tensor, "n _"]:
@@ -150,6 +154,59 @@ def nearest_centres(
     return nearest, distances * scaled.spread**2
 
 
+def k_medoids(
+    points: Points,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    samples: int = MEDOID_SAMPLES,
+    sample_size: int = MEDOID_SAMPLE_SIZE,
+) -> Int[Tensor, "q"]:
+    """Places of k points (fewer if there are) that all are near to: the best of several random samples' medoids.
+
+    The distances of all pairs are held for a sample only, as in CLARA. O(s² + mkd) a sample of s.
+    """
+    m = len(points)
+    k, size = min(k, m), min(m, max(sample_size, 2 * k + 40))
+    best, cost = torch.arange(k, device=points.device), float("inf")
+    for _ in range(samples):
+        places = torch.from_numpy(np.sort(rng.choice(m, size, replace=False))).to(points.device)
+        drawn = Points(points.take(places))
+        seeds = nearest_members(drawn, k_means(drawn, k, rng), k)
+        medoids = places[alternated(drawn.table.double(), seeds)]
+        found = float(nearest_centres(points, points.take(medoids))[1].double().sqrt().sum())
+        if found < cost:
+            best, cost = medoids, found
+    return best
+
+
+def alternated(points: Float[Tensor, "s d"], medoids: Int[Tensor, "k"]) -> Int[Tensor, "k"]:
+    """Each point to its nearest medoid, each medoid to the member with the least total distance, until none moves."""
+    distances = torch.cdist(points - points.mean(0), points - points.mean(0))
+    for _ in range(MEDOID_ITERATIONS):
+        owner = distances[:, medoids].argmin(1)
+        owner[medoids] = torch.arange(len(medoids), device=owner.device)  # of two that coincide, each keeps itself
+        totals = torch.where(owner[:, None] == owner, distances, 0.0).sum(1)
+        by_total = torch.sort(totals, stable=True).indices
+        order = by_total[torch.sort(owner[by_total], stable=True).indices]
+        sizes = torch.bincount(owner, minlength=len(medoids))
+        moved = order[sizes.cumsum(0) - sizes]
+        # Equal totals must not send it round in circles.
+        moved = torch.where(totals[moved] < totals[medoids], moved, medoids)
+        if bool((moved == medoids).all()):
+            break
+        medoids = moved
+    return medoids
+
+
+def turns(clusters: Int[np.ndarray, "m"]) -> Int[np.ndarray, "m"]:
+    """For each point how many of its cluster come before it: by these, clusters take turns."""
+    _, sizes = np.unique(clusters, return_counts=True)
+    found = np.empty(len(clusters), dtype=np.int64)
+    found[np.argsort(clusters, kind="stable")] = np.arange(len(clusters)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return found
+
+
 # -- inside ---------------------------------------------------------------------------------------------------
 
 
@@ -189,7 +246,7 @@ def _mass(weights: Float[Tensor, "m"] | None, scaled: _Scaled) -> Float[Tensor, 
     like = scaled.points.table
     if weights is None or float(weights.max()) <= 0:
         return torch.ones(len(scaled), dtype=like.dtype, device=like.device)
-    return (weights / weights.max()).to(like.dtype)
+    return (weights.clamp_min(0) / weights.max()).to(like.dtype)  # a margin may be a little below 0
 
 
 def _seeds(scaled: _Scaled, k: int, mass: Float[Tensor, "m"], rng: np.random.Generator) -> Float[Tensor, "k d"]:
@@ -199,6 +256,7 @@ def _seeds(scaled: _Scaled, k: int, mass: Float[Tensor, "m"], rng: np.random.Gen
     places = torch.from_numpy(np.sort(rng.choice(m, size, replace=False))).to(mass.device)
     sample, odds = scaled.take(places), mass[places].double()
     squares = sample.square().sum(1)
+    rounding = (sample.shape[1] + 8) * torch.finfo(sample.dtype).eps
     gaps = torch.full_like(odds, torch.inf)  # squared distances to the nearest seed
     chosen: list[int] = []
     while len(chosen) < k:
@@ -210,8 +268,14 @@ def _seeds(scaled: _Scaled, k: int, mass: Float[Tensor, "m"], rng: np.random.Gen
         # Rounding may lead past the last point that can be drawn.
         drawn = np.searchsorted(sums, rng.random(trials if chosen else 1) * sums[-1], "right")
         tried = torch.from_numpy(np.minimum(drawn, np.flatnonzero(np.diff(sums, prepend=0.0))[-1])).to(mass.device)
-        near = (squares[:, None] + squares[tried]).addmm_(sample, sample[tried].T, alpha=-2.0)  # (size, trials)
-        near = torch.minimum(near.clamp_min_(0.0).double(), gaps[:, None])
+        sums_of_squares = squares[:, None] + squares[tried]  # (size, trials)
+        near = torch.addmm(sums_of_squares, sample, sample[tried].T, alpha=-2.0).clamp_min_(0.0).double()
+        # Copies of a seed must not be drawn for what rounding leaves of their distance: these are subtracted.
+        at, of = (near < sums_of_squares * rounding).nonzero(as_tuple=True)
+        for part in torch.split(torch.arange(len(at), device=at.device), SEEDING_ROWS):
+            apart = sample[at[part]].double() - sample[tried[of[part]]]
+            near[at[part], of[part]] = apart.square_().sum(1)
+        near = torch.minimum(near, gaps[:, None])
         best = int((odds @ near).argmin())
         gaps = near[:, best]
         chosen.append(int(tried[best]))
@@ -282,6 +346,7 @@ def _divisors(counts: Float[Tensor, "k"]) -> Float[Tensor, "k 1"]:
 
 
 def _nearest(block: Float[Tensor, "b d"], centres: Float[Tensor, "k d"]) -> tuple[Int[Tensor, "b"], Float[Tensor, "b"]]:
+    """In the points' own precision: centres are means, and which of two equally near ones it is does not matter."""
     offsets = centres.square().sum(1)
     smallest, nearest = torch.addmm(offsets, block, centres.T, alpha=-2.0).min(1)  # (b, k)  |u|² - 2 x·u
     return nearest, smallest.add_(block.square().sum(1)).clamp_min_(0.0)
@@ -306,18 +371,13 @@ def _sums(block: Float[Tensor, "b d"], nearest: Int[Tensor, "b"], k: int) -> Flo
 
 
 def _refilled(points: Points, chosen: Int[Tensor, "c"], n: int) -> Int[Tensor, "n"]:
-    """Farthest first, ties to the lowest place."""
-    _, gaps = nearest_centres(points, points.take(chosen))
-    gaps[chosen] = -1.0
-    more: list[int] = []
-    while len(chosen) + len(more) < n and float(gaps.max()) > 0:
-        more.append(int(gaps.argmax()))
-        new = points.take(gaps.argmax()[None])
-        for first, block in points.blocks():
-            part = gaps[first : first + len(block)]
-            torch.minimum(part, (block - new).square_().sum(1), out=part)
-        gaps[more[-1]] = -1.0
-    left = torch.ones(len(points), dtype=torch.bool, device=points.device)
-    chosen = torch.cat([chosen, torch.tensor(more, dtype=torch.int64, device=points.device)])
-    left[chosen] = False  # and copies of what is chosen, if nothing else is left
-    return torch.cat([chosen, left.nonzero()[: n - len(chosen), 0]])
+    """Farthest first, ties to the lowest place; copies of what is chosen once nothing else is left."""
+    rows = torch.arange(len(points.table), device=points.device) if points.rows is None else points.rows
+    is_left = torch.ones(len(points), dtype=torch.bool, device=points.device)
+    is_left[chosen] = False
+    metric: Metric = "cosine" if points.unit else "euclidean"  # at length 1 the order is the same
+    unused = np.random.default_rng(0)  # only a traversal without centres draws
+    more, _ = kcenter_greedy(points.table, rows[chosen], rows[is_left], n - len(chosen), unused, metric)
+    place = torch.empty(len(points.table), dtype=torch.int64, device=points.device)
+    place[rows] = torch.arange(len(rows), device=points.device)
+    return torch.cat([chosen, place[more]])

@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from understudy.errors import UnderstudyError
 from understudy.strategies.draws import seeded_layers, torch_generator
+from understudy.strategies.portions import subset
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top, weighted_draw
 from understudy.strategies.view import Picks, PoolView, checked_whole
@@ -66,10 +67,9 @@ class DAL:
         rows = view.candidates(n)
         view.require_labelled("dal")
         taken = view.taken
-        most = self.subsample * len(taken)
         chosen = []
         for size in self.sizes(n):
-            some = subset(rows, max(size, min(most, len(rows))), rng)
+            some = subset(rows, max(size, self.subsample * len(taken)), rng)
             likely = self.unlabelled_probability(view.hidden, taken, some, rng)
             if self.stochastic:
                 found = weighted_draw(some, likely, (likely - 1) / SHARPNESS, size, rng)
@@ -102,12 +102,6 @@ class DAL:
         with torch.no_grad():
             logits = [classifier(hidden[some]).double() for some in torch.split(rows, BLOCK)]
         return torch.cat(logits).softmax(1)[:, 1]
-
-
-def subset(rows: Int[Tensor, "m"], size: int, rng: np.random.Generator) -> Int[Tensor, "s"]:
-    """So many of the rows at random, ascending as they are."""
-    drawn = np.sort(rng.choice(len(rows), size, replace=False))
-    return rows[torch.from_numpy(drawn).to(rows.device)]
 
 
 def make_classifier(inputs: int) -> nn.Sequential:

@@ -8,16 +8,18 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy, linear
 
+from understudy.core.checks import positive
 from understudy.errors import UnderstudyError
 from understudy.strategies.clusters import Points, k_means, nearest_members
 from understudy.strategies.draws import torch_generator
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
-from understudy.strategies.view import Picks, PoolView
+from understudy.strategies.view import Picks, PoolView, checked_whole
 
 PATIENCE = 20  # epochs without
 LEAST_GAIN = 1e-3  # in the training loss
 BATCH_SIZE = 4096
+ROWS_AT_ONCE = 4096  # whose masks are drawn together: a fixed number, so that precision and device change nothing
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class DropQuery:
     """One row from each of n clusters of those whose predicted class does not stand dropout.
 
     It trains its own head on the features of the labelled rows. Before there are labels it takes the rows nearest to
-    the centres of n clusters of the whole pool.
+    the centres of n clusters of the open rows.
     """
 
     passes: int = 3
@@ -47,19 +49,15 @@ class DropQuery:
 
     def __post_init__(self) -> None:
         for name, least in (("passes", 1), ("threshold", 0), ("enough", 1), ("epochs", 1)):
-            if getattr(self, name) < least:
-                raise UnderstudyError(f"{name} must be {least} or more; got {getattr(self, name)}")
+            checked_whole(name, getattr(self, name), least)
         if self.threshold >= self.passes:
             raise UnderstudyError(
                 f"threshold must be less than the {self.passes} passes, or nothing passes it; got {self.threshold}"
             )
         if not 0 <= self.dropout < 1:
             raise UnderstudyError(f"dropout must be 0 or more and less than 1; got {self.dropout}")
-        if not self.learning_rate > 0 or not self.weight_decay >= 0:
-            raise UnderstudyError(
-                "learning_rate must be more than 0 and weight_decay 0 or more; "
-                f"got {self.learning_rate} and {self.weight_decay}"
-            )
+        positive("learning_rate", self.learning_rate)
+        positive("weight_decay", self.weight_decay, zero=True)
 
     @property
     def needs(self) -> Needs:
@@ -96,7 +94,8 @@ class DropQuery:
             total = 0.0
             for batch in torch.split(torch.randperm(len(inputs), generator=generator), BATCH_SIZE):
                 some = batch.to(inputs.device)
-                loss = cross_entropy(linear(self.dropped(inputs[some], generator), weight, bias), labels[some])
+                with torch.enable_grad():  # whatever the caller is in the middle of
+                    loss = cross_entropy(linear(self.dropped(inputs[some], generator), weight, bias), labels[some])
                 adam.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 adam.step()
@@ -110,8 +109,8 @@ class DropQuery:
     def flips(self, head: LinearHead, points: Points, unit: float, generator: torch.Generator) -> Int[Tensor, "m"]:
         """In how many passes the class is not the one that all the features together give."""
         counts = []
-        for _, block in points.blocks():
-            inputs = block / unit
+        for places in torch.split(torch.arange(len(points), device=points.device), ROWS_AT_ONCE):
+            inputs = points.take(places) / unit
             plain = head.classes(inputs)
             passes = [head.classes(self.dropped(inputs, generator)) != plain for _ in range(self.passes)]
             counts.append(torch.stack(passes).sum(0))

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from understudy.core.kernels import squared_distances
 from understudy.errors import UnderstudyError
-from understudy.strategies.geometry import as_points, blocks
-from understudy.strategies.kcenter import Metric, kcenter_greedy
+from understudy.strategies.geometry import as_points
+from understudy.strategies.kcenter import Metric, kcenter_greedy, nearest_distances
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.uncertainty import entropy
@@ -67,10 +67,12 @@ class Elhamifar:
         open_rows = view.candidates(n)
         rows = view.candidates(min(n, self.max_candidates), self.max_candidates, rng)
         X = as_points(torch.cat([view.features[rows], view.features[view.taken]]), self.normalise)
-        X, taken = X[: len(rows)], X[len(rows) :]
+        places = torch.arange(len(X), device=X.device)
+        gaps = nearest_distances(X, places[len(rows) :], places[: len(rows)])
+        X = X[: len(rows)]
         D = distances(X, X)
         D.fill_diagonal_(0.0)
-        c = confidence(view.probs[rows], gaps_to(X, taken), self.sigma)
+        c = confidence(view.probs[rows], gaps, self.sigma)
         programme = Programme(D, c, self.q, self.max_iterations, self.tolerance)
         norms = programme.with_active(n) if self.lam is None else programme.solve(self.lam * programme.unit_lam())
         active = torch.sort(norms, descending=True, stable=True).indices[: min(n, int((norms > NOTHING).sum()))]
@@ -97,14 +99,6 @@ def confidence(probs: Float[Tensor, "m c"], gaps: Float[Tensor, "m"], sigma: flo
 
 def distances(X: Float[Tensor, "k d"], Y: Float[Tensor, "m d"]) -> Float[Tensor, "k m"]:
     return squared_distances(X.double(), Y.double()).sqrt_()
-
-
-def gaps_to(X: Float[Tensor, "m d"], taken: Float[Tensor, "t d"]) -> Float[Tensor, "m"]:
-    """How far each row is from its nearest taken one; infinitely where there is none."""
-    gaps = torch.full((len(X),), torch.inf, dtype=torch.float64, device=X.device)
-    for part in blocks(len(taken)):
-        gaps = torch.minimum(gaps, distances(X, taken[part]).amin(1))
-    return gaps
 
 
 class Programme:

@@ -1,6 +1,7 @@
 """EMOC: the rows whose label is expected to change the model's outputs most."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView, checked_whole
 
-ENTRIES = 2**23  # covariances held at a time
+ENTRIES: Final = 2**23  # covariances held at a time
 
 
 @dataclass
@@ -38,8 +39,17 @@ class EMOC:
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.max_candidates, rng)
-        surrogate = self.process.following(view, rng)
+        surrogate = following(self.process, view)
         return top(rows.cpu(), torch.from_numpy(output_change(surrogate, rows.cpu().numpy())), n)
+
+
+def following(process: GaussianProcess, view: PoolView) -> Surrogate:
+    """The process brought to where the view is.
+
+    Its basis is drawn from a seed of its own: it is kept from call to call, and the seed of the first must not decide
+    what a later one finds.
+    """
+    return process.following(view, np.random.default_rng(0))
 
 
 def output_change(surrogate: Surrogate, rows: np.ndarray) -> np.ndarray:

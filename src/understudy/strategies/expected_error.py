@@ -1,22 +1,23 @@
 """Expected error reduction: the rows whose label should leave the model least in doubt about all others."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from understudy.strategies.emoc import on_simplex, variance_of_answers
+from understudy.strategies.emoc import following, on_simplex, variance_of_answers
 from understudy.strategies.gaussian_process import GaussianProcess
 from understudy.strategies.portions import subset
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView, checked_whole
 
-ENTRIES = 2**20  # pairs of a candidate and a row that is judged, at a time
-COVARIANCES = 2**22
-NOTHING = 1e-12  # a smaller fall is rounding: many labels turn no prediction, and these tie
+ENTRIES: Final = 2**20  # pairs of a candidate and a row that is judged, at a time
+COVARIANCES: Final = 2**22
+NOTHING: Final = 1e-12  # a smaller fall is rounding: many labels turn no prediction, and these tie
 
 
 @dataclass
@@ -45,7 +46,7 @@ class ExpectedError:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.max_candidates, rng)
         judged = subset((~view.is_taken).nonzero()[:, 0], self.max_judged, rng)
-        surrogate = self.process.following(view, rng)
+        surrogate = following(self.process, view)
         on_host = judged.cpu().numpy()
         means, variances = torch.from_numpy(surrogate.mean).to(view.device).double(), surrogate.variance
         means /= means.sum(1, keepdim=True)  # to more digits than single precision has

@@ -1,9 +1,12 @@
 """Our own method and its ablations as a strategy: an adapter of the surrogate to views."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
 
 from understudy.core.links import Link
 from understudy.core.surrogate import Surrogate
@@ -12,14 +15,16 @@ from understudy.errors import UnderstudyError
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import UNLABELLED, Picks, PoolView
 
+SAMPLE: Final = 64  # rows by which a pool is known again
+
 
 @dataclass
 class GaussianProcess:
     """A sparse Gaussian process that starts from the learner's predictions and learns from every single label.
 
     It follows the views it is shown: labels, pending and skipped rows are taken over from them. `blind` keeps the
-    labels of a round from it until the learner has been trained, as batch strategies have it. Settings are those of
-    `Surrogate`; `on` says what the kernel sees, the pool's features or the learner's hidden ones.
+    labels of a round from it until the learner has been trained, as batch strategies have it. `on` says what the kernel
+    sees, the pool's features or the learner's hidden ones. The other settings are as in `Surrogate`.
     """
 
     mode: Mode = "combined"
@@ -37,10 +42,7 @@ class GaussianProcess:
     dtype: Literal["float32", "float64"] = "float32"
 
     surrogate: Surrogate | None = field(default=None, init=False, repr=False)
-    _pool: tuple[int, ...] = field(default=(), init=False, repr=False)
-    _round: int | None = field(default=None, init=False, repr=False)
-    _told: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64), init=False, repr=False)  # (n,) labels, -1
-    _trained: np.ndarray = field(default_factory=lambda: np.empty(0, bool), init=False, repr=False)  # (n,)
+    _seen: "Seen | None" = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.on not in ("features", "hidden"):
@@ -57,59 +59,64 @@ class GaussianProcess:
 
     def tell(self, rows: np.ndarray, labels: np.ndarray) -> None:
         """Learn labels at once. Those that were not told here are learnt from the next view."""
-        if self.surrogate is not None and not self.blind:
-            known = self._told.copy()
-            known[rows] = labels
-            self._learn(self.surrogate, known)
+        seen = self._seen
+        if self.surrogate is None or seen is None or self.blind or np.max(rows, initial=0) >= len(seen.told):
+            return
+        known = np.where(seen.trained, seen.anchored, seen.told)
+        known[rows] = labels
+        self._learn(self.surrogate, seen, known)
 
     # -- following the views --------------------------------------------------------------------------------
 
     def following(self, view: PoolView, rng: np.random.Generator) -> Surrogate:
         """The surrogate, brought to where the view is."""
-        features = view.features if self.on == "features" else view.hidden
-        # Hidden features are another table after each training; the pool's are the same one.
-        pool = (*features.shape, view.n_classes, features.data_ptr() if self.on == "features" else 0)
-        is_new = self.surrogate is None or pool != self._pool
-        if is_new:
+        features, labels = view.features if self.on == "features" else view.hidden, view.labels.cpu().numpy()
+        if self.surrogate is None or self._seen is None or not self._seen.is_of(view, features, self.on):
             self.surrogate = self._make(features, view.n_classes, int(rng.integers(2**63)), view.device)
-            self._pool, self._round = pool, None
-            self._told, self._trained = np.full(len(view), UNLABELLED), np.zeros(len(view), bool)
-        assert self.surrogate is not None
-        s, labels = self.surrogate, view.labels.cpu().numpy()
-        if is_new or view.round is None or view.round != self._round:
-            if not is_new or self.old_targets == "residual":
-                self._learn(s, labels)  # before the new predictions come in: each label is a test of the old ones
-            self._trained = view.is_trained.cpu().numpy().copy()
-            self._round = view.round
-            is_other = self.on == "hidden" and not is_new
-            s.anchor(view.probs, np.flatnonzero(self._trained), features=features if is_other else None)
-            self._learn(s, labels)
-        elif not self.blind:
-            self._learn(s, labels)
-        self._hold(s, labels, view)
+            self._seen = Seen.nothing(view, features)
+        s, seen = self.surrogate, self._seen
+        if seen.is_older_than(view):
+            if seen.is_anchored or self.old_targets == "residual":
+                self._learn(s, seen, labels)  # before the new predictions come in: each label is a test of the old ones
+            trained = (view.is_trained & view.is_labelled).cpu().numpy()
+            is_other = self.on == "hidden" and seen.is_anchored
+            s.anchor(view.probs, np.flatnonzero(trained), features=features if is_other else None)
+            seen.anchored_at(view, labels, trained)
+        elif (seen.trained & (seen.anchored != labels)).any():
+            # The learner was trained on labels that are others now, or none: these rows are as if it had not been.
+            seen.trained &= seen.anchored == labels
+            s.anchor(view.probs, np.flatnonzero(seen.trained))
+        # A blind one hears of no new labels, but what is gone is gone.
+        known = np.where(seen.told == labels, labels, UNLABELLED) if self.blind and not seen.is_fresh else labels
+        self._learn(s, seen, known)
+        seen.is_fresh = False
+        self._hold(s, seen, labels, view)
         return s
 
-    def _learn(self, s: Surrogate, labels: np.ndarray) -> None:
+    @staticmethod
+    def _learn(s: Surrogate, seen: "Seen", labels: np.ndarray) -> None:
         """Labels that it has not heard are told; what was told and is no longer so is taken back."""
-        over = np.flatnonzero((self._told != UNLABELLED) & (self._told != labels))
+        over = np.flatnonzero((seen.told != UNLABELLED) & (seen.told != labels))
         if len(over):
             s.retract(over)
-            self._told[over] = UNLABELLED
-            self._trained[over] = False  # on another label, so this one is news
-        news = np.flatnonzero((labels != UNLABELLED) & (self._told != labels) & ~self._trained)
+            seen.told[over] = UNLABELLED
+        news = np.flatnonzero((labels != UNLABELLED) & (seen.told != labels) & ~seen.trained)
         if len(news):
             s.tell(news, labels[news])
-            self._told[news] = labels[news]
+            seen.told[news] = labels[news]
 
-    def _hold(self, s: Surrogate, labels: np.ndarray, view: PoolView) -> None:
+    @staticmethod
+    def _hold(s: Surrogate, seen: "Seen", labels: np.ndarray, view: PoolView) -> None:
         """Pending and skipped rows are those of the view. What it was not told yet is pending for a blind one."""
         awaited = view.is_pending.cpu().numpy() & (labels == UNLABELLED)
-        awaited |= (labels != UNLABELLED) & (self._told == UNLABELLED) & ~self._trained
+        awaited |= (labels != UNLABELLED) & (seen.told == UNLABELLED) & ~seen.trained
         held = np.zeros_like(awaited)
         held[s.pending] = True
         s.release(np.flatnonzero(held & ~awaited))
         s.reserve(np.flatnonzero(awaited & ~held))
-        s.skip(view.is_skipped.nonzero()[:, 0].cpu().numpy())
+        skipped = view.is_skipped.cpu().numpy()
+        s.skip(np.flatnonzero(skipped & ~seen.skipped)).unskip(np.flatnonzero(seen.skipped & ~skipped))
+        seen.skipped = skipped
 
     def _make(self, features: Any, n_classes: int, seed: int, device: Any) -> Surrogate:
         return Surrogate(
@@ -129,3 +136,49 @@ class GaussianProcess:
             lookahead_candidates=self.lookahead_candidates,
             dtype=self.dtype,
         )
+
+
+@dataclass(eq=False)
+class Seen:
+    """What the surrogate has been shown so far."""
+
+    sample: Tensor  # some rows of the features, to know the pool again
+    shape: tuple[int, ...]
+    n_classes: int
+    told: Int[np.ndarray, "n"]  # the labels it was told, -1 where none
+    anchored: Int[np.ndarray, "n"]  # the labels when it was anchored
+    trained: Bool[np.ndarray, "n"]  # the rows that the learner knew then
+    skipped: Bool[np.ndarray, "n"]
+    probs: Tensor | None = None
+    round: int | None = None
+    is_fresh: bool = True  # anchored since the last view
+
+    @classmethod
+    def nothing(cls, view: PoolView, features: Tensor) -> "Seen":
+        none, no = np.full(len(view), UNLABELLED), np.zeros(len(view), bool)
+        return cls(sampled(features), tuple(features.shape), view.n_classes, none, none.copy(), no, no.copy())
+
+    @property
+    def is_anchored(self) -> bool:
+        return self.probs is not None
+
+    def is_of(self, view: PoolView, features: Tensor, on: str) -> bool:
+        """Whether the view is of the same pool. Hidden features are others after each training, so only counted."""
+        if (len(view), view.n_classes) != (len(self.told), self.n_classes):
+            return False
+        return on == "hidden" or (tuple(features.shape) == self.shape and torch.equal(sampled(features), self.sample))
+
+    def is_older_than(self, view: PoolView) -> bool:
+        """Whether the learner was trained since."""
+        if self.probs is None or view.round is None or view.round != self.round:
+            return True
+        return view.probs is not self.probs and not torch.equal(view.probs, self.probs)
+
+    def anchored_at(self, view: PoolView, labels: np.ndarray, trained: np.ndarray) -> None:
+        self.probs, self.round, self.is_fresh = view.probs, view.round, True
+        self.trained, self.anchored = trained, labels.copy()
+
+
+def sampled(features: Tensor) -> Tensor:
+    """A few rows from all over the pool: enough to tell whether it is the same, at no cost."""
+    return features[:: max(1, len(features) // SAMPLE)].clone()

@@ -1,10 +1,10 @@
-"""Rows as points: of unit length or about their mean, what is near them, and the smallest gap. In blocks."""
+"""Rows as points: of unit length or about their mean, and the smallest gap between them. In blocks."""
 
 from collections.abc import Iterator
 from typing import Final
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from understudy.core.kernels import squared_distances
@@ -27,21 +27,12 @@ def blocks(n: int, size: int = ROWS_AT_ONCE) -> Iterator[slice]:
         yield slice(start, min(start + size, n))
 
 
-def squared_lengths(points: Float[Tensor, "n d"]) -> Float[Tensor, "n"]:
-    """|x|² of every point, without a copy of all."""
-    lengths = torch.empty_like(points[:, 0])
+def squared_lengths(points: Float[Tensor, "n d"], dtype: torch.dtype | None = None) -> Float[Tensor, "n"]:
+    """|x|² of every point, in their precision or another, without a copy of all."""
+    lengths = torch.empty(len(points), dtype=dtype or points.dtype, device=points.device)
     for part in blocks(len(points)):
-        lengths[part] = points[part].square().sum(1)
+        lengths[part] = points[part].to(lengths.dtype).square().sum(1)
     return lengths
-
-
-def is_within(points: Float[Tensor, "n d"], centres: Float[Tensor, "k d"], radius: float) -> Bool[Tensor, "n"]:
-    """Which points are nearer than the radius to any of the centres."""
-    near = torch.zeros(len(points), dtype=torch.bool, device=points.device)
-    for some in blocks(len(centres)):
-        for part in blocks(len(points)):
-            near[part] |= (squared_distances(points[part], centres[some]) < radius**2).any(1)
-    return near
 
 
 def smallest_gap(points: Float[Tensor, "k d"]) -> float | None:
@@ -52,6 +43,8 @@ def smallest_gap(points: Float[Tensor, "k d"]) -> float | None:
     for some in blocks(len(X)):
         for others in blocks(some.stop):
             distances = squared_distances(X[some], X[others])
+            if others == some:
+                distances.fill_diagonal_(0.0)  # rounding must not take a far point for two
             apart = distances[distances > least**2]
             if len(apart):
                 smallest = min(smallest, float(apart.min()))

@@ -19,6 +19,7 @@ Layers = Literal["all", "last"]
 BLOCK: Final = 4096  # rows at a time
 
 
+# The learners have the same of logits, and the same `Layers`. No strategy may import a learner, so both stand twice.
 def entropy_slope(probs: Float[Tensor, "b c"]) -> Float[Tensor, "b"]:
     """The length of the entropy's gradient in the logits, whose entries are -p (ln p + entropy)."""
     terms = torch.special.entr(probs)
@@ -41,7 +42,10 @@ SLOPES: Final[dict[Scheme, Callable[[Tensor], Tensor]]] = {
 
 @dataclass(frozen=True)
 class GradNorm:
-    """The longest gradients among a random subset of the open rows; one length a weight matrix and bias, summed."""
+    """The longest gradients among a random subset of the open rows.
+
+    Of the entropy, one length a weight matrix and bias, summed; for `egl` that of all parameters as one vector.
+    """
 
     scheme: Scheme = "entropy"
     layers: Layers = "all"
@@ -70,4 +74,6 @@ class GradNorm:
 
     def last_lengths(self, hidden: Float[Tensor, "b h"], probs: Float[Tensor, "b c"]) -> Float[Tensor, "b"]:
         """The gradient in the last weights is an outer product with the hidden outputs; in the last bias, with 1."""
-        return SLOPES[self.scheme](probs.double()) * (hidden.double().norm(dim=1) + 1)
+        lengths = hidden.double().norm(dim=1)
+        factor = (lengths**2 + 1).sqrt() if self.scheme == "egl" else lengths + 1
+        return SLOPES[self.scheme](probs.double()) * factor

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from understudy.errors import UnderstudyError
+from understudy.core.checks import one_of, positive
 from understudy.strategies.geometry import as_points, blocks, smallest_gap, squared_lengths
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
@@ -26,6 +26,7 @@ BLOCK_ENTRIES: Final = 2**22
 LEADERS: Final = 32
 WITHOUT_GAP: Final = 1.0  # the width where no two labelled rows differ
 TEMPERATURES: Final = tuple(i / 10 for i in range(10, 200))
+HELD_OUT: Final = 20  # labelled rows that the learner has not seen; from so many on, the temperature is found on them
 BINS: Final = 15
 
 
@@ -41,6 +42,7 @@ class MaxHerding:
 
     def __post_init__(self) -> None:
         check_settings(self)
+        positive("bandwidth", self.bandwidth)
 
     @property
     def needs(self) -> Needs:
@@ -49,10 +51,8 @@ class MaxHerding:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.max_candidates, rng)
         targets = draw_targets(len(view), rows, self.max_targets, rng)
-        points = as_points(view.features, self.normalise)
-        kernel = Kernel(points, targets, self.kernel, self.bandwidth)
-        weights = torch.ones(len(targets), dtype=points.dtype, device=points.device)
-        return picks(*herd(kernel, rows, view.taken, weights, n))
+        weights = torch.ones(len(targets), dtype=view.features.dtype, device=view.device)
+        return herded(self, view, rows, targets, weights, self.bandwidth, n)
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,9 @@ class UHerding:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.temperature is not None and not 0 < self.temperature < math.inf:
-            raise UnderstudyError(
-                f"temperature must be a positive number, or None to look for one; got {self.temperature}"
-            )
+        for name in ("bandwidth", "temperature"):
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name))
 
     @property
     def needs(self) -> Needs:
@@ -80,15 +79,39 @@ class UHerding:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.max_candidates, rng)
         targets = draw_targets(len(view), rows, self.max_targets, rng)
-        points = as_points(view.features, self.normalise)
-        bandwidth = self.bandwidth or smallest_gap(points[view.taken]) or WITHOUT_GAP
-        temperature = self.temperature or best_temperature(view.probs[view.labelled], view.labels[view.labelled])
-        weights = margin(tempered(view.probs[targets], temperature)).to(points.dtype)
+        bandwidth = self.bandwidth or self.gap(view) or WITHOUT_GAP
+        known = calibration_rows(view)
+        temperature = self.temperature or best_temperature(view.probs[known], view.labels[known])
+        weights = margin(tempered(view.probs[targets], temperature)).to(view.features.dtype)
         weights[view.is_taken[targets]] = 0
-        return picks(*herd(Kernel(points, targets, self.kernel, bandwidth), rows, view.taken, weights, n))
+        return herded(self, view, rows, targets, weights, bandwidth, n)
+
+    def gap(self, view: PoolView) -> float | None:
+        taken = view.features[view.taken].double()
+        return smallest_gap(as_points(taken, self.normalise)) if len(taken) else None
 
 
 # -- the sum that is made large -----------------------------------------------------------------------------------
+
+
+def herded(
+    settings: MaxHerding | UHerding,
+    view: PoolView,
+    rows: Int[Tensor, "m"],
+    targets: Int[Tensor, "t"],
+    weights: Float[Tensor, "t"],
+    bandwidth: float,
+    n: int,
+) -> Picks:
+    """The picks of `herd`. Only rows that play a part are copied, in float64, for their squares are subtracted."""
+    is_used = view.is_taken.clone()
+    is_used[targets] = True  # the candidates among them
+    used = is_used.nonzero()[:, 0]
+    place = is_used.cumsum(0) - 1  # of a row among these
+    points = as_points(view.features[used].double(), settings.normalise)
+    kernel = Kernel(points, place[targets], settings.kernel, bandwidth)
+    chosen, gains = herd(kernel, place[rows], place[view.taken], weights, n)
+    return picks(used[chosen], gains)
 
 
 class Kernel:
@@ -111,7 +134,7 @@ class Kernel:
         if self.name == "gaussian":
             K = distances.div_(-self.bandwidth).div_(self.bandwidth).exp_()
         else:
-            K = (distances < self.bandwidth**2).to(distances.dtype)
+            K = (distances < self.bandwidth * self.bandwidth).to(distances.dtype)
         own = (self.place[rows] >= 0).nonzero()[:, 0]
         K[own, self.place[rows[own]]] = 1.0
         return K
@@ -133,7 +156,7 @@ class Gains:
         self.kernel, self.rows, self.weights = kernel, rows, weights
         self.c = torch.zeros_like(weights)
         for part in blocks(len(taken), kernel.rows_at_once()):
-            self.c = torch.maximum(self.c, kernel.of(taken[part]).amax(0))
+            self.c = torch.maximum(self.c, kernel.of(taken[part]).amax(0).to(self.c.dtype))
         size = len(rows) * len(weights) * weights.element_size()
         self.kept = weights.new_empty((len(rows), len(weights))) if size <= KEPT_BYTES else None
         if self.kept is not None:
@@ -152,7 +175,8 @@ class Gains:
         self.c = torch.maximum(self.c, self._similarities(place)[0])
 
     def _similarities(self, which: Int[Tensor, "b"]) -> Float[Tensor, "b t"]:
-        return self.kernel.of(self.rows[which]) if self.kept is None else self.kept[which]
+        """In the precision of the weights: they are between 0 and 1, and nothing is lost in single."""
+        return self.kernel.of(self.rows[which]).to(self.weights.dtype) if self.kept is None else self.kept[which]
 
 
 def herd(
@@ -232,6 +256,12 @@ def calibration_error(probs: Float[Tensor, "m c"], labels: Int[Tensor, "m"], bin
     return float(torch.bincount(bin_of, surplus, bins).abs().sum()) / len(labels)
 
 
+def calibration_rows(view: PoolView) -> Int[Tensor, "l"]:
+    """Labelled rows that the learner was not trained on, if there are enough; all labelled ones otherwise."""
+    held_out = (view.is_labelled & ~view.is_trained).nonzero()[:, 0]
+    return held_out if len(held_out) >= HELD_OUT else view.labelled
+
+
 def best_temperature(probs: Float[Tensor, "l c"], labels: Int[Tensor, "l"]) -> float:
     """Of 1.0, 1.1, ... 19.9 the temperature of least calibration error on these rows, the lowest if several are."""
     if not len(labels):
@@ -240,10 +270,7 @@ def best_temperature(probs: Float[Tensor, "l c"], labels: Int[Tensor, "l"]) -> f
 
 
 def check_settings(settings: Any) -> None:
-    if settings.kernel not in KERNELS:
-        raise UnderstudyError(f"kernel must be one of {', '.join(KERNELS)}; got {settings.kernel!r}")
-    if settings.bandwidth is not None and not 0 < settings.bandwidth < math.inf:
-        raise UnderstudyError(f"bandwidth must be a positive number; got {settings.bandwidth}")
+    one_of("kernel", settings.kernel, KERNELS)
     for name in ("max_candidates", "max_targets"):
         if getattr(settings, name) is not None:
             checked_whole(name, getattr(settings, name), 1)

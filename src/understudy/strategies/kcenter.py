@@ -15,6 +15,7 @@ from understudy.strategies.view import Picks, PoolView
 
 Metric = Literal["euclidean", "cosine"]
 METRICS: Final[tuple[Metric, ...]] = get_args(Metric)
+Start = Literal["taken", "random"]
 # Rows and centres that are worked on at once: a few megabytes of float64, whatever the pool.
 ROWS_AT_ONCE: Final = 2048
 CENTRES_AT_ONCE: Final = 256
@@ -31,12 +32,13 @@ def kcenter_greedy(
     n: int,
     rng: np.random.Generator,
     metric: Metric = "euclidean",
+    start: Start = "taken",
 ) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
     """n of the candidates, farthest first, and how far each was from its nearest centre when it was chosen.
 
     Centres and candidates are rows of `points`. Ties go to the candidate that comes first. Without centres the first
-    one is drawn, and said to be as far as the farthest candidate is from it. The cosine distance is 1 - cos; a row of
-    zeros is taken to lie in the middle, halfway to all.
+    one is drawn, and said to be as far as the farthest candidate is from it; with `start="random"` it is drawn anyway.
+    The cosine distance is 1 - cos; a row of zeros is taken to lie in the middle, halfway to all but other zeros.
 
     The same picks as by updating every distance after every pick, but most updates are never made: a distance to the
     nearest centre only shrinks, so an old one is a bound from above, and only rows whose bound leads are measured
@@ -44,14 +46,17 @@ def kcenter_greedy(
     """
     reach = Reach(points, centres, candidates, n, metric)
     distances = torch.zeros(n, dtype=torch.float64)
-    drawn = not len(centres)
+    drawn = start == "random" or not len(centres)
     if drawn:
-        reach.choose(int(rng.integers(len(candidates))))
+        first = int(rng.integers(len(candidates)))
+        reach.measure(candidates.new_tensor([first]))
+        distances[0] = reach.bound[first]
+        reach.choose(first)
     for pick in range(int(drawn), n):
         leader = reach.leader()
         distances[pick] = reach.bound[leader]
         reach.choose(leader)
-    if drawn:
+    if not len(centres):
         distances[0] = distances[1] if n > 1 else reach.bound[reach.leader()].clamp(min=0)
     lengths = distances / 2 if metric == "cosine" else distances.sqrt()
     return reach.centres[len(centres) :], lengths.to(points.device)
@@ -162,13 +167,16 @@ class CoreSet:
 
 @dataclass(frozen=True)
 class FarthestFirst:
-    """The same rule with a choice of metric."""
+    """The same rule with a choice of metric, and of the first row: the farthest as well, or any."""
 
     metric: Metric = "euclidean"
+    start: Start = "taken"
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
             raise UnderstudyError(f"metric must be one of {', '.join(METRICS)}; got {self.metric!r}")
+        if self.start not in get_args(Start):
+            raise UnderstudyError(f"start must be one of {', '.join(get_args(Start))}; got {self.start!r}")
 
     @property
     def needs(self) -> Needs:
@@ -176,4 +184,4 @@ class FarthestFirst:
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n)
-        return picks(*kcenter_greedy(view.hidden, view.taken, rows, n, rng, self.metric))
+        return picks(*kcenter_greedy(view.hidden, view.taken, rows, n, rng, self.metric, self.start))

@@ -119,6 +119,7 @@ class LossPredictionHook(TrainingHook):
     detach_after: float = 0.6
     module: LossModule | None = field(default=None, init=False)
     last_attached: int = field(default=0, init=False)
+    pair_losses: list[Float[Tensor, "m"]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.pair_loss not in get_args(PairLoss):
@@ -133,6 +134,7 @@ class LossPredictionHook(TrainingHook):
     def begin(self, setup: Setup) -> None:
         self.module = draw_module(setup.widths, self.width, setup.seeds, setup.labels.device)
         self.last_attached = round(self.detach_after * setup.epochs)
+        self.pair_losses = []
 
     def parameters(self) -> Sequence[Tensor]:
         return self.trained.parameters
@@ -143,7 +145,9 @@ class LossPredictionHook(TrainingHook):
             return usual
         attached = step.epoch <= self.last_attached
         predicted = self.trained([layer if attached else layer.detach() for layer in step.hidden])
-        return usual + self.weight * self.compare(predicted, step.losses.detach())
+        pairs = self.compare(predicted, step.losses.detach())
+        self.pair_losses.append(pairs.detach())  # stays on its device: to read it would make every step wait
+        return usual + self.weight * pairs
 
     def compare(self, predicted: Float[Tensor, "m b"], losses: Float[Tensor, "m b"]) -> Float[Tensor, "m"]:
         if self.pair_loss == "margin":
@@ -155,6 +159,13 @@ class LossPredictionHook(TrainingHook):
         if self.module is None:
             raise UnderstudyError("nothing predicts losses yet; train the learner with this strategy's hook first")
         return self.module
+
+    @property
+    def history(self) -> Float[np.ndarray, "steps m"]:
+        """The loss of the pairs, step by step of the latest training, of every model; steps without pairs left out."""
+        if not self.pair_losses:
+            return np.zeros((0, len(self.trained.last.weight)), np.float32)
+        return torch.stack(self.pair_losses).cpu().numpy()
 
     @torch.no_grad()
     def predict(

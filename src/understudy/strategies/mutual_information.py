@@ -1,6 +1,7 @@
 """Mutual information: the rows that, with the taken ones, say most about the rest under a Gaussian process."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView, checked_whole
 
-TIE = 1e-10  # logarithms closer than this differ by rounding
+TIE: Final = 1e-10  # logarithms closer than this differ by rounding
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,30 @@ from understudy.strategies.geometry import ROWS_AT_ONCE, blocks, squared_lengths
 
 Piece = tuple[Int[Tensor, "_"], Int[Tensor, "_"]]  # the lengths of some lists, and the lists one after the other
 BOARD: Final = 2**24  # numbers, 64 MiB: the system takes pieces of that size back
+PAIRS_AT_ONCE: Final = 2**12  # that are subtracted
+PICKED_OUT: Final = 1 / 64  # of a block's pairs at most; beyond, it costs less to subtract all of them
 
 
 class Neighbours:
     """The points nearer than `radius` to each point. Every point is its own neighbour.
 
-    Only the first `n_wanted` points are looked for. `counts` says how many of them each point has around it. The
-    pairs themselves are kept, four bytes each, if there are no more than `room`; otherwise they are found anew when
-    asked for: one more pass over all pairs if every wanted point is asked for once.
+    Points are spoken of by their places in `order`, rows of the table `points`, and only the first `n_wanted` places
+    are looked for. `counts` says how many of them each has around it. The pairs themselves are kept, four bytes for
+    each direction, if there are no more than `room`; otherwise they are found anew when asked for: one more pass over
+    all pairs if every wanted point is asked for once.
     """
 
-    def __init__(self, points: Float[Tensor, "n d"], radius: float, n_wanted: int, room: int) -> None:
+    def __init__(
+        self,
+        points: Float[Tensor, "n d"],
+        radius: float,
+        n_wanted: int,
+        room: int,
+        order: Int[Tensor, "n"] | None = None,
+    ) -> None:
         self.points, self.radius, self.n_wanted = points, radius, n_wanted
-        self.lengths = squared_lengths(points)
+        self.order = torch.arange(len(points), device=points.device) if order is None else order
+        self.lengths = squared_lengths(points)[self.order]
         self.counts = torch.zeros(len(points), dtype=torch.int64, device=points.device)
         self.is_kept = True
         # For each block of points where the list of each begins, and the lists one after the other.
@@ -35,7 +46,10 @@ class Neighbours:
             found = self._list(point).long()
             return found[found < self.n_wanted]
         this = torch.tensor([point], device=self.points.device)
-        return self._near(this, slice(0, self.n_wanted))[0].nonzero()[:, 0]
+        near = torch.zeros(self.n_wanted, dtype=torch.bool, device=self.points.device)
+        for others in blocks(self.n_wanted):
+            near[others] = self._near(this, others)[0]
+        return near.nonzero()[:, 0]
 
     def count_around(self, which: Int[Tensor, "w"]) -> Int[Tensor, "n"]:
         """For every point how many of these wanted points are its neighbours."""
@@ -60,9 +74,25 @@ class Neighbours:
         return members[first:last]
 
     def _near(self, some: Int[Tensor, "b"], others: slice) -> Bool[Tensor, "b o"]:
-        """|x - y|² < radius², one product and one comparison; a point is near itself whatever rounding says."""
-        products = torch.addmm(self.lengths[others], self.points[some], self.points[others].T, alpha=-2.0)
-        near = products < (self.radius**2 - self.lengths[some])[:, None]
+        """|x - y| < radius: one product and a comparison. Pairs within its rounding of the radius are measured anew.
+
+        So the answer is that of subtraction in float64, whatever the blocks, and the same from both sides.
+        """
+        X, Y = self.points[self.order[some]], self.points[self.order[others]]
+        lengths, around = self.lengths[some], self.lengths[others]
+        products = torch.addmm(around, X, Y.T, alpha=-2.0)
+        limits = self.radius * self.radius - lengths
+        rounding = (X.shape[1] + 8) * torch.finfo(X.dtype).eps * (lengths + around.max())
+        near = products < (limits + rounding)[:, None]
+        in_doubt = near & (products >= (limits - rounding)[:, None])
+        if bool(in_doubt.any()):
+            rows, columns = in_doubt.nonzero(as_tuple=True)
+            if len(rows) > PICKED_OUT * in_doubt.numel():
+                near = gaps(X, Y) < self.radius
+            else:
+                for part in blocks(len(rows), PAIRS_AT_ONCE):
+                    apart = gaps(X[rows[part], None], Y[columns[part], None])[:, 0, 0]
+                    near[rows[part], columns[part]] = apart < self.radius
         own = ((some >= others.start) & (some < others.stop)).nonzero()[:, 0]
         near[own, some[own] - others.start] = True
         return near
@@ -94,6 +124,11 @@ class Neighbours:
             if self.is_kept:
                 self._lists.append(joined(pieces[i], part.stop - part.start, device))
                 pieces[i] = []
+
+
+def gaps(X: Float[Tensor, "*p b d"], Y: Float[Tensor, "*p o d"]) -> Float[Tensor, "*p b o"]:
+    """Distances by subtraction in float64. One way for one pair and for many, so that rounding is the same in both."""
+    return torch.cdist(X.double(), Y.double(), compute_mode="donot_use_mm_for_euclid_dist")
 
 
 class Shelf:

@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from understudy.core.checks import positive
 from understudy.errors import UnderstudyError
-from understudy.strategies.clusters import Points, k_means, nearest_centres, nearest_members
+from understudy.strategies.clusters import Points, k_medoids, nearest_centres, turns
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks, require_numbers
-from understudy.strategies.view import Picks, PoolView
+from understudy.strategies.view import Picks, PoolView, checked_whole
 
-MEDOID_ITERATIONS: Final = 30
 TRAINING_ITERATIONS: Final = 100
 
 
@@ -33,14 +33,12 @@ class PreClustering:
     sample_size: int = 2_000
 
     def __post_init__(self) -> None:
-        for name in ("coarse", "samples", "sample_size"):
-            if getattr(self, name) < 1:
-                raise UnderstudyError(f"{name} must be 1 or more; got {getattr(self, name)}")
+        for name in ("coarse", "fine", "samples", "sample_size"):
+            checked_whole(name, getattr(self, name), 1)
         if self.fine < self.coarse:
             raise UnderstudyError(f"fine must be as many clusters as coarse, {self.coarse}, or more; got {self.fine}")
         for name in ("width", "penalty"):
-            if not getattr(self, name) > 0:
-                raise UnderstudyError(f"{name} must be more than 0; got {getattr(self, name)}")
+            positive(name, getattr(self, name))
 
     @property
     def needs(self) -> Needs:
@@ -103,46 +101,6 @@ def fit_mixture(
     return mixture, (used.cumsum(0) - 1)[assignment]
 
 
-def k_medoids(
-    points: Points, k: int, rng: np.random.Generator, *, samples: int, sample_size: int
-) -> Int[Tensor, "q"]:  # fmt: skip
-    """Places of k points (fewer if there are) that all are near to: the best of several random samples' medoids.
-
-    The distances of all pairs are held for a sample only, as in CLARA. O(s² + mkd) a sample of s.
-    """
-    m = len(points)
-    k, size = min(k, m), min(m, max(sample_size, 2 * k + 40))
-    best, cost = torch.arange(k, device=points.device), float("inf")
-    for _ in range(samples):
-        places = torch.from_numpy(np.sort(rng.choice(m, size, replace=False))).to(points.device)
-        drawn = Points(points.take(places))
-        seeds = nearest_members(drawn, k_means(drawn, k, rng), k)
-        medoids = places[alternated(drawn.table.double(), seeds)]
-        found = float(nearest_centres(points, points.take(medoids))[1].double().sqrt().sum())
-        if found < cost:
-            best, cost = medoids, found
-    return best
-
-
-def alternated(points: Float[Tensor, "s d"], medoids: Int[Tensor, "k"]) -> Int[Tensor, "k"]:
-    """Each point to its nearest medoid, each medoid to the member with the least total distance, until none moves."""
-    distances = torch.cdist(points - points.mean(0), points - points.mean(0))
-    for _ in range(MEDOID_ITERATIONS):
-        owner = distances[:, medoids].argmin(1)
-        owner[medoids] = torch.arange(len(medoids), device=owner.device)  # of two that coincide, each keeps itself
-        totals = torch.where(owner[:, None] == owner, distances, 0.0).sum(1)
-        by_total = torch.sort(totals, stable=True).indices
-        order = by_total[torch.sort(owner[by_total], stable=True).indices]
-        sizes = torch.bincount(owner, minlength=len(medoids))
-        moved = order[sizes.cumsum(0) - sizes]
-        # Equal totals must not send it round in circles.
-        moved = torch.where(totals[moved] < totals[medoids], moved, medoids)
-        if bool((moved == medoids).all()):
-            break
-        medoids = moved
-    return medoids
-
-
 def prototype_classes(
     mixture: Mixture, known: Points, labels: Int[Tensor, "l"], n_classes: int, penalty: float
 ) -> Float[Tensor, "k c"]:
@@ -168,14 +126,12 @@ def prototype_classes(
             value.backward()  # type: ignore[no-untyped-call]
             return value
 
-        lbfgs.step(loss)  # type: ignore[no-untyped-call]
+        with torch.enable_grad():  # whatever the caller is in the middle of
+            lbfgs.step(loss)  # type: ignore[no-untyped-call]
     return (inputs @ A + b).softmax(1).detach()
 
 
 def in_turns(clusters: Int[np.ndarray, "m"], scores: Float[np.ndarray, "m"], n: int) -> Int[np.ndarray, "n"]:
     """Places of the n best, when no cluster gives a second before each has given its first, and so on."""
-    grouped = np.lexsort((-scores, clusters))
-    _, sizes = np.unique(clusters, return_counts=True)
-    turn = np.empty(len(scores), dtype=np.int64)
-    turn[grouped] = np.arange(len(scores)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.lexsort((-scores, turn))[:n]
+    best_first = np.argsort(-scores, kind="stable")
+    return best_first[np.argsort(turns(clusters[best_first]), kind="stable")[:n]]

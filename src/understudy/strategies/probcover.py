@@ -12,14 +12,14 @@ from torch import Tensor
 from understudy.core.kernels import squared_distances
 from understudy.errors import UnderstudyError
 from understudy.strategies.clusters import k_means
-from understudy.strategies.geometry import ROWS_AT_ONCE, as_points, blocks, is_within
-from understudy.strategies.kcenter import kcenter_greedy
+from understudy.strategies.geometry import as_points, blocks
+from understudy.strategies.kcenter import kcenter_greedy, nearest_distances
 from understudy.strategies.neighbours import Neighbours
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView, checked_whole
 
-# Pairs that are kept, four bytes each: 1 GiB.
+# Neighbours that are kept, four bytes each: 1 GiB. A pair is two, one of either point.
 MAX_PAIRS: Final = 2**28
 
 
@@ -50,11 +50,11 @@ class ProbCover:
         covering, degrees = cover(points, delta, view.taken, view.is_open, n)
         if len(covering) == n:
             return picks(covering, degrees)
-        # All is covered. Distances are below delta now, so that their share of it stays below any degree.
+        # All is covered. Distances are below delta now, but for rounding: their share of it stays within any degree.
         rows = rows[~torch.isin(rows, covering)]
         centres = torch.cat([view.taken, covering])
         far, distances = kcenter_greedy(points, centres, rows, n - len(covering), rng)
-        return picks(torch.cat([covering, far]), torch.cat([degrees, distances / delta]))
+        return picks(torch.cat([covering, far]), torch.cat([degrees, (distances / delta).clamp_max(1.0)]))
 
 
 def cover(
@@ -69,27 +69,32 @@ def cover(
 
     Each row is covered once, and only then do the rows around it lose one from their degree: O(pairs) after the graph.
     """
-    is_covered = is_within(points, points[taken], delta)
+    is_covered = nearest_distances(points, taken, torch.arange(len(points), device=points.device)) < delta
     is_covered[taken] = True
     order = torch.sort(is_covered.byte(), stable=True).indices  # uncovered rows first: only these are looked for
     n_uncovered = int((~is_covered).sum())
-    near = Neighbours(points[order], delta, n_uncovered, max_pairs)
+    near = Neighbours(points, delta, n_uncovered, max_pairs, order)
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order), device=order.device)
     degrees = torch.where(is_open, near.counts[place], 0)  # of rows, no longer of places
     left = torch.ones(n_uncovered, dtype=torch.bool, device=points.device)
     chosen: list[int] = []
     scores: list[float] = []
-    for _ in range(n_picks):
+    while len(chosen) < n_picks:
         row = int(degrees.argmax())
-        if int(degrees[row]) == 0:
+        if int(degrees[row]) <= 0:
             break
-        chosen.append(row)
-        scores.append(float(degrees[row]))
         members = near.members(int(place[row]))
         members = members[left[members]]
+        if len(members) < int(degrees[row]):
+            # Rounding may see a pair from one side only. What the row would cover counts, and a covered one is done.
+            degrees[row] = len(members)
+            continue
+        chosen.append(row)
+        scores.append(float(len(members)))
         left[members] = False
         degrees -= torch.where(is_open, near.count_around(members)[place], 0)
+        degrees[row] = 0
     return (
         torch.tensor(chosen, dtype=torch.int64, device=points.device),
         torch.tensor(scores, dtype=torch.float64, device=points.device),
@@ -115,15 +120,19 @@ def pure_radius(
 
     Infinite where there is one cluster only.
     """
-    strangers = torch.full((len(centres),), torch.inf, dtype=points.dtype, device=points.device)  # squared distances
+    strangers = torch.full((len(centres),), torch.inf, dtype=torch.float64, device=points.device)
     for part in blocks(len(centres)):
-        some = centres[part]
-        for others in blocks(len(points), ROWS_AT_ONCE):
-            distances = squared_distances(points[some], points[others])
-            distances.masked_fill_(clusters[some][:, None] == clusters[others], torch.inf)
-            strangers[part] = torch.minimum(strangers[part], distances.amin(1))
+        some, X = centres[part], points[centres[part]].double()
+        for others in blocks(len(points)):
+            Y = points[others].double()
+            squares = squared_distances(X, Y)
+            squares.masked_fill_(clusters[some][:, None] == clusters[others], torch.inf)
+            least, nearest = squares.min(1)
+            # Found by a product, measured by subtraction: copies in two clusters are at no distance.
+            gaps = torch.where(least < torch.inf, (X - Y[nearest]).square_().sum(1).sqrt_(), torch.inf)
+            strangers[part] = torch.minimum(strangers[part], gaps)
     radii = torch.sort(strangers, descending=True).values
-    radius = float(radii[math.ceil(alpha * len(radii) - 1e-9) - 1]) ** 0.5
+    radius = float(radii[math.ceil(alpha * len(radii) - 1e-9) - 1])
     # Clusters that touch would leave balls without room for a second row.
     apart = radii[radii > 0]
-    return radius if radius > 0 else float(apart[-1]) ** 0.5 if len(apart) else math.inf
+    return radius if radius > 0 else float(apart[-1]) if len(apart) else math.inf

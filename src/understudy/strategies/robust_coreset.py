@@ -24,7 +24,7 @@ ROWS_AT_ONCE: Final = 256
 class RobustCoreSet:
     """The rows around which the smallest balls hold the pool, save a few outliers."""
 
-    outliers: float = 1e-4  # the share of the rows that may be left out
+    outliers: float = 1e-4  # the share of the rows that may be left out, rounded up
     max_points: int = 2000  # open rows that are drawn from the pool; the program is about these
     time_limit: float = 30.0  # seconds for one radius; the solver that needs more has failed
 
@@ -44,7 +44,10 @@ class RobustCoreSet:
         rows = view.candidates(n, self.max_points, rng)
         passed_over = skipped_share(view, len(rows), rng)
         greedy, scores = kcenter_greedy(points, view.taken, rows, n, rng)
-        spare = math.floor(self.outliers * (len(rows) + len(passed_over) + len(view.taken)) + 1e-9)
+        if n == len(rows) and not len(passed_over):  # every row becomes a centre
+            return picks(greedy, scores)
+        # Up: of 2,000 rows the published share is less than one, and with none left out nothing would be robust.
+        spare = math.ceil(self.outliers * (len(rows) + len(passed_over) + len(view.taken)) - 1e-9)
         program = CoverProgram(points, view.taken, rows, passed_over, greedy, spare)
         better = program.best(n, self.time_limit)
         if better is None:
@@ -146,9 +149,9 @@ def pairs_within(
     points: Float[Tensor, "g d"], rows: Int[Tensor, "p"], centres: Int[Tensor, "m"], radius: float
 ) -> tuple[Int[np.ndarray, "e"], Int[np.ndarray, "e"], Float[np.ndarray, "e"]]:
     """Which rows are how far from which centres, by position, if it is no more than the radius. In blocks."""
-    found = []
+    found, to = [], points[centres].double()
     for start in range(0, len(rows), ROWS_AT_ONCE):
-        lengths = apart(points[rows[start : start + ROWS_AT_ONCE]], points[centres])
+        lengths = apart(points[rows[start : start + ROWS_AT_ONCE]], to)
         row, centre = (lengths <= radius).nonzero(as_tuple=True)
         found.append((row + start, centre, lengths[row, centre]))
     from_row, to_centre, length = (torch.cat(part).cpu().numpy() for part in zip(*found, strict=True))

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from understudy.errors import UnderstudyError
 from understudy.hooks import TrainingHook
-from understudy.strategies.protocol import ChangesTraining, LearnsWithinRound, Needs, Strategy
+from understudy.strategies.protocol import Augments, ChangesTraining, LearnsWithinRound, Needs, Strategy
 from understudy.strategies.uncertainty import Uncertainty
 from understudy.strategies.view import Picks, PoolView
 
@@ -21,6 +22,14 @@ class SelectionViaProxy:
 
     strategy: Strategy = field(default_factory=lambda: Uncertainty("least_confidence"))
     proxy: Any = "logistic"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.strategy, Strategy):
+            raise UnderstudyError(f"strategy must be a strategy, as make_strategy gives one; got {self.strategy!r}")
+        if isinstance(self.strategy, Augments):
+            raise UnderstudyError(
+                f"{type(self.strategy).__name__} makes up items for the learner, and a proxy is none; leave it outside"
+            )
 
     @property
     def needs(self) -> Needs:

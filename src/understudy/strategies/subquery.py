@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView, checked_whole
 
-NODES_AT_ONCE = 512
+NODES_AT_ONCE: Final = 512
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,14 @@
 """Support vector machines: the rows nearest to a boundary, or those that split what is still possible in halves."""
 
+import logging
+import warnings
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from torch import Tensor
 
@@ -15,12 +18,16 @@ from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView, checked_whole
 
+LOG: Final = logging.getLogger(__name__)
 Rule = Literal["simple", "maxmin", "ratio"]
 Multiclass = Literal["closest", "top_two"]
 Kernel = Literal["linear", "rbf"]
 ROWS_AT_ONCE: Final = 1024
 NOTHING: Final = 1e-9  # a shorter |w| is rounding
-TOLERANCE: Final = 1e-6  # of the solver: rounding should not decide which row is nearest
+# Of the solver, in units of f. It rounds kernels to single precision, after which they need not be positive any more:
+# with tighter ones it may go on for ever.
+TOLERANCE: Final = 1e-4
+MOST_STEPS: Final = 100_000  # of the solver: a large penalty on classes that overlap asks for any number
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +86,7 @@ class SVMMargin:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Features about their mean and in units of their spread, against the labelled rows."""
+    """Features about their mean, with a mean square length of 1 whatever their number, against the labelled rows."""
 
     features: Float[Tensor, "n d"]
     mean: Float[Tensor, "d"]
@@ -89,21 +96,21 @@ class Inputs:
 
     @classmethod
     def of(cls, features: Float[Tensor, "n d"], labelled: Int[Tensor, "l"], kernel: Kernel) -> "Inputs":
-        mean = features.mean(0, dtype=torch.float64)
-        blocks = torch.split(features, ROWS_AT_ONCE)
+        blocks = torch.split(features, ROWS_AT_ONCE)  # never the whole pool in double precision
+        mean = torch.stack([block.sum(0, dtype=torch.float64) for block in blocks]).sum(0) / len(features)
         squares = sum((float((block.double() - mean).square().sum()) for block in blocks), 0.0)
-        spread = (squares / features.numel()) ** 0.5 or 1.0
+        spread = (squares / len(features)) ** 0.5 or 1.0
         return cls(features, mean, spread, (features[labelled].double() - mean) / spread, kernel)
 
     def take(self, rows: Int[Tensor, "b"]) -> Float[Tensor, "b d"]:
         return (self.features[rows].double() - self.mean) / self.spread
 
     def kernel_with(self, rows: Int[Tensor, "b"]) -> Float[Tensor, "b l"]:
-        """k of some rows with the labelled ones: xᵀx', or exp(-|x - x'|²/d), both in units of the spread."""
+        """k of some rows with the labelled ones: xᵀx', or exp(-|x - x'|²)."""
         X = self.take(rows)
         if self.kernel == "linear":
             return X @ self.known.T
-        return gaussian(squared_distances(X, self.known), float(X.shape[1]))
+        return gaussian(squared_distances(X, self.known), 1.0)
 
     def extended(self, gram: Float[np.ndarray, "l l"], row: Int[Tensor, "1"]) -> Float[np.ndarray, "m m"]:
         """The kernel of the labelled rows and one more, the last."""
@@ -113,11 +120,16 @@ class Inputs:
 
 
 def trained(gram: Float[np.ndarray, "l l"], targets: Float[np.ndarray, "k l"], penalty: float) -> Machines:
-    """A machine for each row of targets, 1 and -1."""
+    """A machine for each row of targets, 1 and -1. One that has not converged after MOST_STEPS is taken as it is."""
     alphas, offsets = np.zeros(targets.shape), np.zeros(len(targets))
     for i, target in enumerate(targets):
         # It draws nothing, but asks the global generator for a seed unless it is given one.
-        machine = SVC(C=penalty, kernel="precomputed", tol=TOLERANCE, random_state=0).fit(gram, target)
+        machine = SVC(C=penalty, kernel="precomputed", tol=TOLERANCE, max_iter=MOST_STEPS, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            machine.fit(gram, target)
+        if machine.n_iter_[0] >= MOST_STEPS:
+            LOG.warning("a machine has not converged after %s steps; a penalty below %g helps", MOST_STEPS, penalty)
         alphas[i, machine.support_] = machine.dual_coef_[0]
         offsets[i] = machine.intercept_[0]
     lengths = np.sqrt(np.maximum(((alphas @ gram) * alphas).sum(1), 0.0))

@@ -74,7 +74,9 @@ class TaVaal:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.subset_size, rng)
         view.require_labelled("ta_vaal")
-        ranks = self.hook.predict(view.activations)[:, None].float()
+        ranks = torch.zeros(len(view), 1, device=view.device)
+        seen = torch.cat([view.taken, rows])  # nobody is told about the others
+        ranks[seen, 0] = self.hook.predict(view.activations, seen).float()
         game, board = game_of(self), board_of(view, self.on, rows, told=ranks)
         players = make_players(game, board, rng)
         iterations = self.iterations or passes_over(len(board.taken) + len(board.others), self.batch_size)

@@ -8,14 +8,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from understudy.errors import UnderstudyError
+from understudy.core.kernels import squared_distances
 from understudy.strategies.clusters import BATCH_SIZE, Points, k_means
+from understudy.strategies.geometry import blocks
 from understudy.strategies.protocol import Needs
-from understudy.strategies.view import Picks, PoolView
+from understudy.strategies.view import Picks, PoolView, checked_whole
 
 LLOYD_UP_TO: Final = 50  # clusters; mini-batches beyond
 EPS: Final = 1e-5
-BLOCK: Final = {"cpu": 1024, "cuda": 8192}  # rows whose distances are held at once
+BLOCK: Final = {"cpu": 1024, "cuda": 8192}  # rows and columns of distances that are held at once
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,7 @@ class TypiClust:
 
     def __post_init__(self) -> None:
         for name in ("max_clusters", "min_cluster_size", "neighbours"):
-            if getattr(self, name) < 1:
-                raise UnderstudyError(f"{name} must be 1 or more; got {getattr(self, name)}")
+            checked_whole(name, getattr(self, name), 1)
 
     @property
     def needs(self) -> Needs:
@@ -74,20 +74,24 @@ def cluster_order(sizes: Int[Tensor, "k"], labelled: Int[Tensor, "k"]) -> Int[Te
 def typicality(points: Float[Tensor, "m d"], neighbours: int, squared: bool) -> Float[Tensor, "m"]:
     """1 / (mean distance to the nearest others + 1e-5), with at most half as many neighbours as there are points.
 
-    A point alone has no neighbours and typicality 0. O(m²d), in blocks.
+    A point alone has no neighbours and typicality 0. O(m²d), in blocks, in float64 about the points' mean: the square
+    root of what rounding leaves between copies would be as large as EPS in float32.
     """
-    m = len(points)
+    m, size = len(points), BLOCK[points.device.type]
     if m == 1:
-        return points.new_zeros(1)
-    k = min(neighbours, m // 2)
-    points = points - points.mean(0)  # squared distances inside a cluster lose fewer digits about its mean
-    squares = points.square().sum(1)
-    means = torch.empty_like(squares)
-    for block in torch.split(torch.arange(m, device=points.device), BLOCK[points.device.type]):
-        distances = (squares[block, None] + squares).addmm_(points[block], points.T, alpha=-2.0).clamp_min_(0.0)
-        distances[torch.arange(len(block), device=block.device), block] = torch.inf  # nobody is his own neighbour
-        nearest = distances.topk(k, dim=1, largest=False, sorted=False).values
-        means[block] = (nearest if squared else nearest.sqrt()).mean(1)
+        return points.new_zeros(1, dtype=torch.float64)
+    k, origin = min(neighbours, m // 2), points.mean(0, dtype=torch.float64)
+    means = torch.empty(m, dtype=torch.float64, device=points.device)
+    for some in blocks(m, size):
+        X = points[some].double() - origin
+        nearest = X.new_empty((len(X), 0))
+        for others in blocks(m, size):
+            distances = squared_distances(X, points[others].double() - origin)
+            if others == some:
+                distances.fill_diagonal_(torch.inf)  # nobody is his own neighbour
+            found = torch.cat([nearest, distances], 1)
+            nearest = found.topk(min(k, found.shape[1]), dim=1, largest=False, sorted=False).values
+        means[some] = (nearest if squared else nearest.sqrt()).mean(1)
     return 1 / (means + EPS)
 
 

@@ -1,5 +1,6 @@
 """The view: all that a strategy may see of a pool, as arrays; and the picks that it answers with."""
 
+import logging
 import math
 import operator
 import warnings
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from understudy.errors import PoolExhausted, UnderstudyError
 
+LOG: Final = logging.getLogger(__name__)
 UNLABELLED: Final = -1
 # What a view may hold beside the labels. `features` are the pool's own and never change, all else is the learner's.
 Supply = Literal["features", "hidden", "activations", "probs", "stochastic", "gradient_norms", "images"]
@@ -159,7 +161,10 @@ class PoolView:
             return rows
         if rng is None:
             raise UnderstudyError("a random subset needs a source of random numbers; give rng")
-        drawn = np.sort(rng.choice(len(rows), max(subset_size, n), replace=False))
+        size = max(subset_size, n)
+        # A subset alone adds diversity and changes rankings, so that it must not go unnoticed.
+        LOG.info("only %s of %s open rows are looked at, drawn at random", f"{size:,}", f"{len(rows):,}")
+        drawn = np.sort(rng.choice(len(rows), size, replace=False))
         return rows[torch.from_numpy(drawn).to(rows.device)]
 
     def require_labelled(self, who: str, rows: int = 1, classes: int = 1) -> None:
@@ -261,7 +266,11 @@ def as_tensor(name: str, values: Any) -> Tensor:
         array = np.asanyarray(values)
         if array.dtype.kind not in "fiub":
             raise UnderstudyError(f"{name} must be numbers; got an array of type {array.dtype}")
-        if array.dtype not in (np.float32, np.float64) or not array.dtype.isnative or min(array.strides) < 0:
+        if (
+            array.dtype not in (np.float32, np.float64)
+            or not array.dtype.isnative
+            or any(step < 0 for step in array.strides)
+        ):
             array = array.astype(np.float64 if array.dtype.itemsize >= 8 else np.float32)
         with warnings.catch_warnings():
             # torch warns of arrays that may not be written to. Nobody does, and a memory map should stay one.
@@ -286,6 +295,11 @@ def checked_whole(name: str, value: Any, least: int) -> int:
     if whole < least:
         raise UnderstudyError(f"{name} must be {least} or more; got {whole}")
     return whole
+
+
+def checked_subset_size(size: int | None) -> int | None:
+    """At most so many rows are looked at; None for all."""
+    return None if size is None else checked_whole("subset_size", size, 1)
 
 
 # What a strategy's needs are checked against.
