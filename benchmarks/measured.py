@@ -100,6 +100,8 @@ def sentence(report: Report, name: str) -> str:
     further, fixed = further_ms(first), fixed_s(first)
     if further is not None and fixed is not None:
         text += f" ({number(fixed)} s at the start, {number(further)} ms for each)"
+    if "setup_s" in first:
+        text += f" after {number(first['setup_s'])} s to set up, once a pool"
     text += f", and {memory(first['peak_mib'])} at the peak"
     for row in others:
         text += f"; with {row['classes']} classes "
@@ -168,7 +170,7 @@ def cells(report: Report, row: Row) -> list[str]:
     best = best_peer(report, row)
     return [
         str(row["picks"][-1]) + (f" ({row['settings']})" if row["settings"] else ""),
-        "" if fixed is None else f"{number(fixed)} s",
+        f"{number(row['setup_s'])} s once" if "setup_s" in row else "" if fixed is None else f"{number(fixed)} s",
         f"{number(pick_ms(row))} ms",
         memory(row["peak_mib"]),
         "; ".join(peer_cell(row, peer) for peer in peers_of(report, row)),

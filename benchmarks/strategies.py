@@ -40,6 +40,7 @@ from rich.table import Table
 
 from understudy.learners.heads import Head
 from understudy.learners.training import Recipe
+from understudy.strategies.gaussian_process import GaussianProcess
 from understudy.strategies.protocol import ChangesTraining, Needs, Strategy
 from understudy.strategies.registry import STRATEGIES, make_strategy
 from understudy.strategies.view import PoolView
@@ -132,6 +133,9 @@ def run_case(case: Case, folder: Path, report: Path, threads: int) -> None:
             small(2)
             Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
             before = peak_mib()
+            if isinstance(large, Kept):
+                say(begins=0)
+                say(setup_s=large.set_up())
             for n in case.picks:
                 say(begins=n)
                 spent: list[float] = []
@@ -168,13 +172,34 @@ def our_choice(case: Case, folder: Path) -> tuple[Callable[[int], Any], Callable
             activations = trained_with(trained, features, known, case.classes)
             if "activations" in needs.supplies:
                 supplies["activations"] = activations
-        view = PoolView(known, case.classes, **supplies)
+        view = PoolView(known, case.classes, round=1, **supplies)
         warms_up = rows is not None
+        if isinstance(strategy := made(case.name, warms_up), GaussianProcess):
+            return Kept(strategy, view)
         return lambda n: (trained or made(case.name, warms_up)).select(view, n, np.random.default_rng(0)).rows
 
     known, unknown = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
     few = np.sort(np.concatenate([known[: WARM_UP // 2], unknown[: WARM_UP // 2]]))
     return chooser(few), chooser(None)
+
+
+class Kept:
+    """A strategy that is set up once a pool and goes on from what it asked for, as in a session."""
+
+    def __init__(self, strategy: Strategy, view: PoolView) -> None:
+        self.strategy, self.view, self.asked = strategy, view, list[int]()
+
+    def __call__(self, n: int) -> np.ndarray:
+        view = self.view.after(self.view.labels, pending=self.asked)
+        rows = self.strategy.select(view, n, np.random.default_rng(0)).rows
+        self.asked += rows.tolist()
+        return rows
+
+    def set_up(self) -> float:
+        """Seconds to the first pick."""
+        start = time.perf_counter()
+        self(1)
+        return time.perf_counter() - start
 
 
 def load_arrays(folder: Path, needs: Needs) -> dict[str, np.ndarray]:
@@ -254,6 +279,8 @@ def measure(case: Case, folder: Path, threads: int, limit_s: float) -> Row:
             row["picks"].append(found["picks"])
             row["seconds"].append(found["seconds"])
             row["peak_mib"] = found["peak_mib"]
+        if "setup_s" in found:
+            row["setup_s"] = found["setup_s"]
         row["failure"] = found.get("failure", row["failure"])
     if stopped:
         row["failure"] = stopped

@@ -186,10 +186,11 @@ def test_views_say_what_is_pending_skipped_and_trained() -> None:
     assert view.is_trained.nonzero()[:, 0].tolist() == list(range(8))
     assert view.labelled.tolist() == [*range(8), 10]
     assert view.round == 1
-    loop.release([9]).retract([10])
-    assert loop.ask(2).tolist() == [9, 10]
+    assert loop.pending.tolist() == [9, 11]
+    loop.release([9]).retract([10]).unskip([8])
+    assert loop.ask(3).tolist() == [8, 9, 10]
     assert spy.told == [*range(8), 10]
-    assert "8 labelled, 3 pending, trained 1 times" in repr(loop)
+    assert "8 labelled, 4 pending, trained 1 times" in repr(loop)
 
 
 def test_a_hook_is_asked_for_before_every_training_and_shown_the_model_before() -> None:

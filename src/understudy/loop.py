@@ -140,6 +140,17 @@ class ActiveLoop:
         self._skipped.update(dict.fromkeys(rows.tolist()))
         return self.release(rows)
 
+    def unskip(self, rows: Any) -> "ActiveLoop":
+        """Skipped rows may be asked for again; others stay as they are."""
+        for row in self._rows("rows", rows).tolist():
+            self._skipped.pop(row, None)
+        return self
+
+    @property
+    def pending(self) -> np.ndarray:
+        """Rows that wait for an answer, in the order they were asked for."""
+        return np.array(list(self._pending), dtype=np.int64)
+
     @property
     def labelled(self) -> np.ndarray:
         """Rows with a label, ascending."""

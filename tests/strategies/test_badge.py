@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.strategies.pools import make_arrays, view_for
 from understudy.errors import UnderstudyError
-from understudy.strategies.badge import Badge, Gradients, draw, seed
+from understudy.strategies.badge import Badge, Gradients, approach, draw, seed
 from understudy.strategies.view import PoolView
 
 HIDDEN = np.tile([1.0, 0.0], (3, 1))
@@ -179,3 +179,23 @@ def test_bad_settings_are_errors() -> None:
         Badge("first")  # type: ignore[arg-type]
     with pytest.raises(UnderstudyError, match="bias must be True or False"):
         Badge(bias=2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("bias", [True, False])
+def test_rows_out_of_reach_need_not_be_measured(dtype: torch.dtype, bias: bool) -> None:
+    rng = np.random.default_rng(3)
+    hidden = torch.from_numpy(np.maximum(rng.standard_normal((400, 16)), 0)).to(dtype)
+    probs = torch.from_numpy(rng.dirichlet(np.full(8, 0.1), 400)).to(dtype)
+    gradients = Gradients(hidden, probs, bias)
+    nearest = torch.full((400,), torch.inf, dtype=torch.float64)
+    plain, left_out = nearest.clone(), 0
+    for centre in rng.permutation(400)[:60].tolist():
+        nearest[centre] = plain[centre] = 0
+        left_out += 400 - len(gradients.within_reach(centre, nearest))
+        approach(gradients, centre, nearest)
+        torch.minimum(plain, gradients.distances(centre, plain), out=plain)
+        assert torch.equal(nearest, plain) or torch.allclose(
+            nearest, plain, rtol=1e-3 if dtype.itemsize == 4 else 1e-12
+        )
+    assert left_out > 60 * 200  # more than half

@@ -61,21 +61,40 @@ class Gradients:
         self.errors[torch.arange(len(probs), device=probs.device), probs.argmax(1)] -= 1
         of_errors, of_hidden = (squared_lengths(values, torch.float64) for values in (self.errors, hidden))
         self.squares = of_errors * (of_hidden + self.bias)  # |G|², (m,)
+        self.lengths = of_hidden.sqrt()  # |h|
         self.rounding = max(torch.finfo(values.dtype).eps for values in (hidden, probs))
 
-    def distances(self, centre: int, nearest: Float[Tensor, "m"]) -> Float[Tensor, "m"]:
-        """Squared distances to one row in O(m (h + c)): <G, G'> = (q·q')(h·h').
+    def within_reach(self, centre: int, nearest: Float[Tensor, "m"]) -> Int[Tensor, "r"]:
+        """The rows to which this one may be nearer than `nearest`, squared: all others need not be measured.
+
+        |h·h'| is at most |h||h'|, and q·q' has few terms. So most rows are known to be too far before h is read.
+        """
+        errors = torch.mv(self.errors, self.errors[centre]).double().abs_()
+        lengths = self.squares + self.squares[centre]
+        most = errors.mul_(self.lengths * self.lengths[centre] + self.bias)
+        least = torch.sub(lengths, most, alpha=2, out=most).sub_(lengths, alpha=NEAR * self.rounding)
+        return (least < nearest).nonzero()[:, 0]
+
+    def distances(
+        self, centre: int, nearest: Float[Tensor, "m"], rows: Int[Tensor, "r"] | None = None
+    ) -> Float[Tensor, "r"]:
+        """Squared distances of these rows, or all, to one in O(r (h + c)): <G, G'> = (q·q')(h·h').
 
         Rows that the difference of large numbers would get wrong are done again, unless `nearest` is 0 there: nothing
         comes nearer than that.
         """
-        inner = torch.mv(self.hidden, self.hidden[centre]).double().add_(self.bias)
-        inner *= torch.mv(self.errors, self.errors[centre])
-        lengths = self.squares + self.squares[centre]
+        hidden, errors, squares = self.hidden, self.errors, self.squares
+        if rows is None:
+            rows = torch.arange(len(hidden), device=hidden.device)
+        else:
+            hidden, errors, squares, nearest = hidden[rows], errors[rows], squares[rows], nearest[rows]
+        inner = torch.mv(hidden, self.hidden[centre]).double().add_(self.bias)
+        inner *= torch.mv(errors, self.errors[centre])
+        lengths = squares + self.squares[centre]
         distances = torch.sub(lengths, inner, alpha=2, out=inner)
         near = (distances < lengths.mul_(NEAR * self.rounding)).logical_and_(nearest > 0)
-        for rows in torch.split(near.nonzero()[:, 0], BLOCK):
-            distances[rows] = self.small_distances(rows, centre)
+        for some in torch.split(near.nonzero()[:, 0], BLOCK):
+            distances[some] = self.small_distances(rows[some], centre)
         return distances.clamp_min_(0)
 
     def small_distances(self, rows: Int[Tensor, "b"], centre: int) -> Float[Tensor, "b"]:
@@ -107,11 +126,20 @@ def seed(
     chosen, scores = [centre], [float(gradients.squares[centre])]
     while len(chosen) < n:
         is_open[centre], nearest[centre] = False, 0.0
-        torch.minimum(nearest, gradients.distances(centre, nearest), out=nearest)
+        approach(gradients, centre, nearest)
         centre = draw(nearest, is_open, rng)
         chosen.append(centre)
         scores.append(float(nearest[centre]))
     return torch.tensor(chosen, device=is_open.device), torch.tensor(scores, dtype=torch.float64)
+
+
+def approach(gradients: Gradients, centre: int, nearest: Float[Tensor, "m"]) -> None:
+    """Bring the squared distances to the nearest chosen row up to date: one more is chosen."""
+    rows = gradients.within_reach(centre, nearest)
+    if 2 * len(rows) > len(nearest):  # gathering so many would cost more than reading all
+        torch.minimum(nearest, gradients.distances(centre, nearest), out=nearest)
+    else:
+        nearest[rows] = torch.minimum(nearest[rows], gradients.distances(centre, nearest, rows))
 
 
 def draw(mass: Float[Tensor, "m"], is_open: Bool[Tensor, "m"], rng: np.random.Generator) -> int:

@@ -1,4 +1,4 @@
-"""Elhamifar et al.: a convex programme in which few rows, doubtful and far from the labelled, stand for the others."""
+"""Elhamifar et al.: a convex program in which few rows, doubtful and far from the labelled, stand for the others."""
 
 import math
 from collections.abc import Callable
@@ -73,8 +73,8 @@ class Elhamifar:
         D = distances(X, X)
         D.fill_diagonal_(0.0)
         c = confidence(view.probs[rows], gaps, self.sigma)
-        programme = Programme(D, c, self.q, self.max_iterations, self.tolerance)
-        norms = programme.with_active(n) if self.lam is None else programme.solve(self.lam * programme.unit_lam())
+        program = Programme(D, c, self.q, self.max_iterations, self.tolerance)
+        norms = program.with_active(n) if self.lam is None else program.solve(self.lam * program.unit_lam())
         active = torch.sort(norms, descending=True, stable=True).indices[: min(n, int((norms > NOTHING).sum()))]
         chosen, scores = rows[active], norms[active]
         if len(chosen) < n:

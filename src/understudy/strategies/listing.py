@@ -38,7 +38,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "entropy": "where the prediction is spread most",
         "margin": "where two classes are closest",
         "least_confidence": "where the best class is least probable",
-        "bald": "where random halves of the learner disagree most",
+        "bald": "where passes with dropout disagree most",
         "power_bald": "a draw that favours such rows",
         "batchbald": "rows about which they disagree most jointly",
         "bait": "rows that lower the learner's expected error most, by its Fisher information",
@@ -94,7 +94,10 @@ def needs_of(name: str) -> list[str]:
     needs = STRATEGIES[name]().needs
     words: list[str] = sorted(needs.supplies)
     words += ["images or features"] * needs.images_or_features
-    return words + ["training hook"] * needs.hook
+    words += ["training hook"] * needs.hook
+    if needs.classes > 1:
+        return [*words, f"labels of {needs.classes} classes"]
+    return words + ["a label"] * (needs.labelled > 0)
 
 
 def as_markdown() -> str:

@@ -24,7 +24,7 @@ MEANING: Final[dict[Supply, str]] = {
     "hidden": "the outputs of the learner's last hidden layer, (n, h)",
     "activations": "the outputs of every hidden layer, a list of (n, width)",
     "probs": "the learner's class probabilities, (n, c)",
-    "stochastic": "class probabilities under several random halves of the learner, (n, passes, c)",
+    "stochastic": "class probabilities in several passes with dropout, (n, passes, c)",
     "gradient_norms": "the length of the learner's gradient at every row, (n,)",
     "images": "images as bytes, (n, height, width) or (n, height, width, channels)",
 }
