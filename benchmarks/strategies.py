@@ -38,6 +38,7 @@ from peers import PEERS, Given
 from rich.console import Console
 from rich.table import Table
 
+from understudy.errors import UnderstudyError
 from understudy.learners.heads import Head
 from understudy.learners.training import Recipe
 from understudy.strategies.gaussian_process import GaussianProcess
@@ -251,6 +252,8 @@ def in_words(error: BaseException) -> str:
         return "MemoryError"
     if isinstance(error, ModuleNotFoundError):
         return f"not installed: {error.name}"
+    if isinstance(error, UnderstudyError):
+        return f"refused: {error}"
     words = str(error).strip().split("\n")[0][:100]
     return f"{type(error).__name__}: {words}"
 
