@@ -14,7 +14,7 @@ from understudy.core.linalg import inverse
 from understudy.errors import UnderstudyError
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView, check_subset_size
 
 LARGEST: Final = 5_000  # rows of a matrix that one still wants to invert
 BLOCK: Final = 1 << 18  # numbers in memory at once while rows are read
@@ -74,8 +74,7 @@ def check_settings(regularisation: float, oversampling: float, subset_size: int 
         raise UnderstudyError(f"regularisation must be positive and finite; got {regularisation}")
     if not 1 <= oversampling < math.inf:
         raise UnderstudyError(f"oversampling must be 1 or more, and finite; got {oversampling}")
-    if subset_size is not None:
-        checked_whole("subset_size", subset_size, 1)
+    check_subset_size(subset_size)
 
 
 # -- the information of a row ---------------------------------------------------------------------------------

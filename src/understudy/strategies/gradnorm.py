@@ -12,7 +12,7 @@ from torch import Tensor
 from understudy.errors import UnderstudyError
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView, check_subset_size
 
 Scheme = Literal["entropy", "expected_released", "egl"]
 Layers = Literal["all", "last"]
@@ -56,8 +56,7 @@ class GradNorm:
             raise UnderstudyError(f"scheme must be one of {', '.join(SLOPES)}; got {self.scheme!r}")
         if self.layers not in get_args(Layers):
             raise UnderstudyError(f"layers must be one of {', '.join(get_args(Layers))}; got {self.layers!r}")
-        if self.subset_size is not None:
-            checked_whole("subset_size", self.subset_size, 1)
+        check_subset_size(self.subset_size)
 
     @property
     def needs(self) -> Needs:

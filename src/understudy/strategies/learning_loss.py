@@ -8,7 +8,7 @@ import numpy as np
 from understudy.strategies.loss_prediction import LossPredictionHook
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView, check_subset_size
 
 
 @dataclass(eq=False)
@@ -24,8 +24,7 @@ class LearningLoss:
 
     def __post_init__(self) -> None:
         self.hook = self.make_hook()
-        if self.subset_size is not None:
-            checked_whole("subset_size", self.subset_size, 1)
+        check_subset_size(self.subset_size)
 
     @property
     def needs(self) -> Needs:

@@ -21,7 +21,7 @@ from understudy.strategies.adversary import (
 from understudy.strategies.autoencoders import On, check_on, needs_of
 from understudy.strategies.loss_prediction import LossPredictionHook
 from understudy.strategies.protocol import Needs
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView, check_subset_size
 
 
 @dataclass
@@ -52,8 +52,7 @@ class TaVaal:
     def __post_init__(self) -> None:
         check_on(self.on)
         checked_iterations(self.iterations)
-        if self.subset_size is not None:
-            checked_whole("subset_size", self.subset_size, 1)
+        check_subset_size(self.subset_size)
         game_of(self)
         self.hook = self.make_hook()
 

@@ -297,9 +297,10 @@ def checked_whole(name: str, value: Any, least: int) -> int:
     return whole
 
 
-def checked_subset_size(size: int | None) -> int | None:
+def check_subset_size(size: int | None) -> None:
     """At most so many rows are looked at; None for all."""
-    return None if size is None else checked_whole("subset_size", size, 1)
+    if size is not None:
+        checked_whole("subset_size", size, 1)
 
 
 # What a strategy's needs are checked against.

@@ -15,7 +15,7 @@ from understudy.hooks import Setup, Step, TrainingHook
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.uncertainty import entropy
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView, check_subset_size
 
 Form = Literal["inverse_round", "inverse_size", "fixed"]
 
@@ -92,8 +92,7 @@ class WeightSchedule:
             raise UnderstudyError(f"alpha must be the teacher's share of the loss, 0 to 1; got {self.alpha!r}")
         if not 0 < self.temperature < math.inf:
             raise UnderstudyError(f"temperature must be above 0; got {self.temperature!r}")
-        if self.subset_size is not None:
-            checked_whole("subset_size", self.subset_size, 1)
+        check_subset_size(self.subset_size)
 
     @property
     def needs(self) -> Needs:
