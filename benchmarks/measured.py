@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from understudy.strategies.listing import home
 from understudy.strategies.registry import STRATEGIES
 
 ROOT: Final = Path(__file__).parents[1]
@@ -25,14 +26,8 @@ def load(file: Path = KEPT) -> Report:
     return report
 
 
-def page_of(name: str) -> str:
-    """The module of a strategy, which is also the name of its page."""
-    made = STRATEGIES[name]
-    return str(getattr(made, "func", made).__module__).rpartition(".")[2]
-
-
 def names_of(page: str) -> list[str]:
-    return [name for name in STRATEGIES if page_of(name) == page]
+    return [name for name in STRATEGIES if home(name) == page]
 
 
 # -- a row of the results ---------------------------------------------------------------------------------------------
@@ -126,7 +121,7 @@ def line_for(report: Report, page: str) -> str:
 
 def pages() -> dict[str, Path]:
     """The pages of all strategies there are."""
-    return {page: PAGES / f"{page}.md" for page in sorted({page_of(name) for name in STRATEGIES})}
+    return {page: PAGES / f"{page}.md" for page in sorted({home(name) for name in STRATEGIES})}
 
 
 def below_mark(text: str) -> str:

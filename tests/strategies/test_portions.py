@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from understudy.errors import PoolExhausted
-from understudy.strategies.portions import in_portions, subset
+from understudy.strategies.draws import subset
+from understudy.strategies.portions import in_portions
 from understudy.strategies.view import Picks, PoolView
 
 

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from understudy.errors import UnderstudyError
-from understudy.strategies.draws import seeded_layers, torch_generator
-from understudy.strategies.portions import subset
+from understudy.strategies.draws import seeded_layers, subset, torch_generator
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top, weighted_draw
 from understudy.strategies.view import Picks, PoolView, checked_whole

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from understudy.strategies.draws import subset
 from understudy.strategies.emoc import following, on_simplex, variance_of_answers
 from understudy.strategies.gaussian_process import GaussianProcess
-from understudy.strategies.portions import subset
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView, checked_whole

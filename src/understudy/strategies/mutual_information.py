@@ -10,7 +10,8 @@ from torch import Tensor
 
 from understudy.core.checks import positive
 from understudy.core.kernels import gaussian, squared_distances
-from understudy.strategies.portions import in_portions, subset
+from understudy.strategies.draws import subset
+from understudy.strategies.portions import in_portions
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView, checked_whole

@@ -1,23 +1,13 @@
-"""For methods that can hold only so many rows: random subsets, and picks made portion by portion."""
+"""For methods that can hold only so many rows: picks made portion by portion."""
 
 from collections.abc import Callable
 
 import numpy as np
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from understudy.strategies.view import Picks, PoolView
 
 Select = Callable[[PoolView, int, np.random.Generator], Picks]
-
-
-def subset(rows: Int[Tensor, "m"], size: int, rng: np.random.Generator) -> Int[Tensor, "_"]:
-    """The rows, ascending; a random `size` of them if there are more."""
-    if len(rows) <= size:
-        return rows
-    drawn = np.sort(rng.choice(len(rows), size, replace=False))
-    return rows[torch.from_numpy(drawn).to(rows.device)]
 
 
 def in_portions(select: Select, view: PoolView, n: int, size: int, rng: np.random.Generator) -> Picks:

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from understudy.core.checks import positive
 from understudy.core.kernels import squared_distances
+from understudy.strategies.draws import subset
 from understudy.strategies.expected_error import NOTHING, expected_risk
-from understudy.strategies.portions import in_portions, subset
+from understudy.strategies.portions import in_portions
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView, checked_whole

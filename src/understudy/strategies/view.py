@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from understudy.errors import PoolExhausted, UnderstudyError
+from understudy.strategies.draws import subset
 
 LOG: Final = logging.getLogger(__name__)
 UNLABELLED: Final = -1
@@ -164,8 +165,7 @@ class PoolView:
         size = max(subset_size, n)
         # A subset alone adds diversity and changes rankings, so that it must not go unnoticed.
         LOG.info("only %s of %s open rows are looked at, drawn at random", f"{size:,}", f"{len(rows):,}")
-        drawn = np.sort(rng.choice(len(rows), size, replace=False))
-        return rows[torch.from_numpy(drawn).to(rows.device)]
+        return subset(rows, size, rng)
 
     def require_labelled(self, who: str, rows: int = 1, classes: int = 1) -> None:
         """One line if there are fewer labelled rows, or fewer classes among them, than a strategy can start from."""
