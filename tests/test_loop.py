@@ -16,10 +16,11 @@ from understudy.hooks import TrainingHook
 from understudy.learners.heads import Head
 from understudy.learners.network import Network
 from understudy.learners.training import Recipe
-from understudy.loop import STREAM_STRATEGY
-from understudy.strategies.protocol import Needs
+from understudy.loop import STREAM_STRATEGY, fit_plainly, train_together
+from understudy.strategies.protocol import LearnsWithinRound, Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.registry import STRATEGIES, make_strategy
+from understudy.strategies.selection_via_proxy import SelectionViaProxy
 from understudy.strategies.view import Picks, PoolView
 
 ARRAYS = make_arrays(80)
@@ -88,7 +89,7 @@ def test_the_surrogate_in_the_loop_is_the_surrogate_by_hand() -> None:
     asked = played(loop, 12)
     by_hand = ActiveLoop(ARRAYS.features, QUICKLY, "margin", schedule=[10, 20], n_classes=3, random_state=5)
     assert played(by_hand, 10) == start
-    seed = int(np.random.default_rng([5, STREAM_STRATEGY]).integers(2**63))
+    seed = int(np.random.default_rng([5, STREAM_STRATEGY, 10]).integers(2**63))
     s = Surrogate(ARRAYS.features, 3, random_state=seed)
     s.anchor(by_hand.model.predict_proba(ARRAYS.features), start)
     for row in asked[:10]:
@@ -241,7 +242,7 @@ def test_files_of_images_are_learnt_from_too(tmp_path: Any) -> None:
         ({"strategy": "badge", "learner": "logistic"}, "Badge needs hidden, which Classifier does not offer"),
         ({"strategy": "learning_loss", "learner": "logistic"}, "LearningLoss"),
         ({"strategy": "bgadl"}, "Bgadl makes up images, which Head cannot learn from"),
-        ({"schedule": []}, "a schedule is numbers of labels that grow, at most 80"),
+        ({"schedule": [5, 5]}, "a schedule is numbers of labels that grow, at most 80"),
         ({"schedule": [10, 5]}, "numbers of labels that grow"),
         ({"schedule": [10, 81]}, "at most 80; got"),
         ({"schedule": [0]}, "must be 1 or more"),
@@ -304,3 +305,147 @@ def test_the_end_of_the_pool_is_said_and_nothing_is_lost() -> None:
     with pytest.raises(PoolExhausted, match="asked for 3 rows, but only 2 of 80"):
         loop.ask(3)
     assert len(loop.ask(2)) == 2
+
+
+# -- simulations --------------------------------------------------------------------------------------------------
+
+LEARN = {name for name in STRATEGIES if isinstance(make_strategy(name), LearnsWithinRound)}
+WITHIN_ROUNDS = sorted(LEARN - {"selection_via_proxy"})  # which passes on what it hears, to one that may not listen
+AT_ONCE = ["margin", "badge", "typiclust", "learning_loss", "random"]
+
+
+def loop_of(strategy: Any, schedule: Any = (10, 20), seed: int = 3) -> ActiveLoop:
+    return ActiveLoop(pool(items=None), QUICKLY, strategy, schedule=schedule, random_state=seed)
+
+
+@pytest.mark.parametrize("name", WITHIN_ROUNDS)
+def test_a_rehearsal_is_asking_and_telling_one_by_one(name: str) -> None:
+    one_by_one, rehearsed = loop_of(name), loop_of(name)
+    rows = played(one_by_one, 26)
+    parts = [rehearsed.rehearse(n, ARRAYS.truth) for n in (13, 1, 12)]  # across two trainings
+    assert np.concatenate([part.rows for part in parts]).tolist() == rows
+    assert (rehearsed.round, rehearsed.pending.tolist()) == (2, [])
+    assert rehearsed.memory == one_by_one.memory
+    np.testing.assert_array_equal(rehearsed.labels, one_by_one.labels)
+    assert rehearsed.ask(3).tolist() == one_by_one.ask(3).tolist()
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_a_rehearsal_of_others_is_asking_for_a_round_at_once(name: str) -> None:
+    by_hand, rehearsed = loop_of(name), loop_of(name)
+    rows: list[int] = []
+    for n in (10, 10, 6):
+        rows += played(by_hand, n, at_once=n)
+    picks = rehearsed.rehearse(26, ARRAYS.truth)
+    assert picks.rows.tolist() == rows
+    assert len(picks.scores) == 26
+
+
+@pytest.mark.parametrize(("inner", "expected"), [("margin", [6]), ("surrogate", [1] * 6)])
+def test_a_strategy_with_a_proxy_is_asked_for_a_round_at_once_unless_it_learns_within_one(
+    inner: str, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    select = SelectionViaProxy.select
+
+    def noted(self: SelectionViaProxy, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        asked.append(n)
+        return select(self, view, n, rng)
+
+    loop = loop_of(SelectionViaProxy(make_strategy(inner), proxy=QUICKLY))
+    loop.rehearse(10, ARRAYS.truth)
+    monkeypatch.setattr(SelectionViaProxy, "select", noted)
+    loop.rehearse(6, ARRAYS.truth)
+    assert asked == expected
+    assert bool(loop.memory) == (inner == "surrogate")
+
+
+def test_pending_rows_are_minded_in_a_rehearsal() -> None:
+    loop = loop_of("surrogate")
+    played(loop, 10)
+    waiting = loop.ask(2).tolist()
+    rows = loop.rehearse(5, ARRAYS.truth).rows.tolist()
+    assert not set(rows) & set(waiting)
+    assert loop.pending.tolist() == waiting
+
+
+def test_a_rehearsal_needs_a_class_for_every_row_and_at_least_one_pick() -> None:
+    with pytest.raises(UnderstudyError, match="truth must be a class for each of 80 rows"):
+        loop_of("margin").rehearse(2, ARRAYS.truth[:70])
+    with pytest.raises(UnderstudyError, match="n must be 1 or more"):
+        loop_of("margin").rehearse(0, ARRAYS.truth)
+
+
+def test_with_an_empty_schedule_it_trains_when_it_is_told_to_and_not_before() -> None:
+    loop = loop_of("margin", schedule=())
+    loop.tell(np.arange(40), ARRAYS.truth[:40])
+    assert loop.round == 0
+    with pytest.raises(UnderstudyError, match="nothing was trained yet"):
+        loop.predicted([1])
+    assert loop.train().round == 1
+    assert loop.view.round == 1
+    loop.rehearse(30, ARRAYS.truth)
+    assert loop.round == 1
+
+
+@pytest.mark.parametrize("name", ["margin", "random"])
+def test_predictions_of_rows_are_those_of_the_model(name: str) -> None:
+    loop = loop_of(name, schedule=())
+    loop.tell(np.arange(20), ARRAYS.truth[:20]).train()
+    expected = loop.model.predict_proba(ARRAYS.features).argmax(1)
+    for _ in range(2):  # before and after there is a view
+        np.testing.assert_array_equal(loop.predicted([5, 70, 3]), expected[[5, 70, 3]])
+        loop.ask()
+
+
+@pytest.mark.parametrize("name", ["margin", "learning_loss", "weight_schedule", "selection_via_proxy", "surrogate"])
+def test_loops_that_are_trained_together_are_what_each_is_alone(name: str) -> None:
+    strategy = make_strategy(name) if name != "selection_via_proxy" else SelectionViaProxy(proxy=QUICKLY)
+    alone, together = ([loop_of(strategy, (), seed) for seed in range(3)] for _ in range(2))
+    for number in range(3):
+        for loops in (alone, together):
+            for loop in loops:
+                if number:
+                    loop.rehearse(5, ARRAYS.truth)
+                else:
+                    rows = np.random.default_rng(loop._seed).choice(80, 12, replace=False)
+                    loop.tell(rows, ARRAYS.truth[rows])
+        for loop in alone:
+            loop.train()
+        train_together(together)
+        for one, other in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(one.labels, other.labels)
+            assert (one.round, other.round) == (number + 1, number + 1)
+            probs = one.model.predict_proba(ARRAYS.features)
+            np.testing.assert_allclose(probs, other.model.predict_proba(ARRAYS.features), atol=1e-5)
+        for model, loop in zip(fit_plainly(together), alone, strict=True):
+            (expected,) = fit_plainly([loop])
+            probs = expected.predict_proba(ARRAYS.features)
+            np.testing.assert_allclose(probs, model.predict_proba(ARRAYS.features), atol=1e-5)
+
+
+def test_without_the_strategys_hand_it_is_the_common_learner() -> None:
+    plain, changed = loop_of("margin", ()), loop_of("learning_loss", ())
+    for loop in (plain, changed):
+        loop.tell(np.arange(20), ARRAYS.truth[:20]).train()
+    expected = plain.model.predict_proba(ARRAYS.features)
+    (found,) = fit_plainly([changed])
+    np.testing.assert_array_equal(found.predict_proba(ARRAYS.features), expected)
+    assert np.abs(changed.model.predict_proba(ARRAYS.features) - expected).max() > 1e-4
+
+
+def test_what_is_drawn_while_a_strategy_waits_depends_on_the_number_of_labels_alone() -> None:
+    """A support vector machine needs two classes; until it has them rows are drawn."""
+    first = loop_of("svm_margin", ())
+    truth = np.zeros(80, dtype=np.int64)
+    first.tell([0, 1], truth[:2]).train().rehearse(3, truth)
+    first.train()
+    second = loop_of("svm_margin", ())
+    second.tell(first.labelled, truth[first.labelled]).train()
+    assert second.rehearse(4, truth).rows.tolist() == first.rehearse(4, truth).rows.tolist()
+
+
+def test_an_interrupted_training_is_known() -> None:
+    loop = loop_of("margin", ()).tell(np.arange(12), ARRAYS.truth[:12])
+    assert not loop.interrupted
+    assert not loop.train().interrupted

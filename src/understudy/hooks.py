@@ -58,6 +58,10 @@ class TrainingHook:
         """(m,): what is minimised, model by model. Terms of one model must not depend on another."""
         return step.losses.mean(1)
 
+    def part(self, model: int) -> "TrainingHook":
+        """What was learnt along with one of the m models, for the run that this model is of."""
+        return self
+
     @property
     def keeps_loss(self) -> bool:
         """Nothing is asked of a step: a training with another weight decay needs no more care than any other."""

@@ -5,13 +5,23 @@ from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError
 from understudy.learners.named import make_learner
-from understudy.learners.protocol import Learner, Model
-from understudy.strategies.protocol import Augments, ChangesTraining, LearnsWithinRound, Needs, Strategy
+from understudy.learners.protocol import Job, Learner, Model, fit_many
+from understudy.strategies.protocol import (
+    Augments,
+    ChangesTraining,
+    LearnsWithinRound,
+    Needs,
+    Rehearses,
+    Remembers,
+    SharesTraining,
+    Strategy,
+)
 from understudy.strategies.random_rows import Random
 from understudy.strategies.registry import make_strategy
 from understudy.strategies.view import UNLABELLED, Picks, PoolView, Supply, as_tensor, checked_whole
@@ -34,8 +44,9 @@ class ActiveLoop:
 
     `pool` is a `Pool` or a table of features; the labels a pool carries are not looked at, since simulations keep the
     truth there. `schedule` is the numbers of labels at which the learner is trained; without one it is trained at two
-    labels a class, then whenever the labels have grown by half, at most every 200. Before the first training rows are
-    drawn at random, unless the strategy needs nothing of a learner.
+    labels a class, then whenever the labels have grown by half, at most every 200, and with an empty one only when
+    `train` is called. Before the first training rows are drawn at random, unless the strategy needs nothing of a
+    learner. What is drawn for a training and until the next depends on the seed and the number of labels alone.
     """
 
     def __init__(
@@ -68,7 +79,7 @@ class ActiveLoop:
         self._pending: dict[int, None] = {}
         self._skipped: dict[int, None] = {}
         self._due = next(self._due_at, None)
-        self._start, self._rng = self._stream(STREAM_START), self._stream(STREAM_STRATEGY)
+        self._start, self._rng = self._stream(STREAM_START), self._stream(STREAM_STRATEGY, 0)
         self._model: Model | None = None  # the learner's
         self._shown: Model | None = None  # the one the strategy chooses by: the learner's or its proxy's
         self._trained_on = np.empty(0, np.int64)
@@ -91,9 +102,9 @@ class ActiveLoop:
 
     def propose(self, n: int = 1) -> Picks:
         """As `ask`, and beside each row the score by which it was chosen."""
-        chooser, rng = (self.strategy, self._rng) if self._is_ready() else (Random(), self._start)
-        if not self.round and isinstance(chooser, Random):
-            rng = self._start  # all who draw their first rows draw the same
+        chooser = self.strategy if self._is_ready() else Random()
+        # All who draw their first rows draw the same. Later nothing depends on what was drawn before the training.
+        rng = self._start if not self.round and isinstance(chooser, Random) else self._rng
         picks = chooser.select(self._current_view(), n, rng)
         self._pending.update(dict.fromkeys(picks.rows.tolist()))
         return picks
@@ -114,11 +125,35 @@ class ActiveLoop:
                 f"labels must be 0 to {self.n_classes - 1} for {self.n_classes} classes; "
                 f"got {labels.min()} to {labels.max()}"
             )
+        if isinstance(self.strategy, LearnsWithinRound):
+            self.strategy.tell(rows, labels)
+        return self._take_note(rows, labels)
+
+    def rehearse(self, n: int, truth: Any) -> Picks:
+        """The next n rows, told as `truth` has it, a class for every row of the pool: for simulations.
+
+        Strategies that learn within a round hear of each row before they choose the next.
+        """
+        truth = np.asarray(truth)
+        if truth.shape != self.labels.shape:
+            raise UnderstudyError(f"truth must be a class for each of {len(self.pool):,} rows; got {truth.shape}")
+        parts: list[Picks] = []
+        while (left := checked_whole("n", n, 1) - sum(len(part) for part in parts)) > 0:
+            open_until_due = left if self._due is None else min(left, max(1, self._due - len(self.labelled)))
+            if isinstance(self.strategy, Rehearses) and self._is_ready() and not self._pending:
+                picks = self.strategy.rehearse(self._current_view(), open_until_due, truth, self._rng)
+                self._take_note(picks.rows, truth[picks.rows])
+            else:
+                chooser = getattr(self.strategy, "strategy", self.strategy)  # a proxy's
+                picks = self.propose(1 if isinstance(chooser, LearnsWithinRound) else open_until_due)
+                self.tell(picks.rows, truth[picks.rows])
+            parts.append(picks)
+        return Picks(*(np.concatenate(columns) for columns in zip(*((p.rows, p.scores) for p in parts), strict=True)))
+
+    def _take_note(self, rows: np.ndarray, labels: np.ndarray) -> "ActiveLoop":
         self.labels[rows] = labels
         for row in rows.tolist():
             self._pending.pop(row, None)
-        if isinstance(self.strategy, LearnsWithinRound):
-            self.strategy.tell(rows, labels)
         if self._due is not None and len(self.labelled) >= self._due:
             self.train()
         return self
@@ -156,6 +191,22 @@ class ActiveLoop:
         """Rows with a label, ascending."""
         return np.flatnonzero(self.labels != UNLABELLED)
 
+    @property
+    def view(self) -> PoolView:
+        """What the strategy would be shown now."""
+        return self._current_view()
+
+    def predicted(self, rows: Any) -> np.ndarray:
+        """The class that the model the strategy chooses by gives each of these rows."""
+        chosen = self._rows("rows", rows)
+        if self._shown is None:
+            raise UnderstudyError("nothing was trained yet; train() first")
+        if self._view is not None and self._view.has("probs"):
+            return self._view.probs[torch.from_numpy(chosen).to(self._view.device)].argmax(1).cpu().numpy()
+        learner = self._proxy or self.learner
+        found: np.ndarray = self._shown.predict_proba(self._inputs(learner, chosen)).argmax(1)
+        return found
+
     # -- training -------------------------------------------------------------------------------------------
 
     @property
@@ -167,31 +218,58 @@ class ActiveLoop:
             self._model = self._fit(self.learner, hook=False)
         return self._model
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether its user ended the last training before its time."""
+        return self._shown is not None and self._shown.interrupted
+
     def train(self) -> "ActiveLoop":
         """Train on all labels now, whatever the schedule says."""
+        self._begin_training()
+        return self._end_training(self._fit(self._proxy or self.learner, hook=True))
+
+    def _begin_training(self) -> None:
         if not len(self.labelled):
             raise UnderstudyError("there are no labels to learn from; tell some first")
         self._trained_on, self._trained_labels = self.labelled, self.labels[self.labelled]
-        self._shown = self._fit(self._proxy or self.learner, hook=True)
-        self._model = None if self._proxy is not None else self._shown
+
+    def _end_training(self, shown: Model) -> "ActiveLoop":
+        self._shown = shown
+        self._model = None if self._proxy is not None else shown
         self.round += 1
-        self._view = self._view_of(self._shown)
+        self._rng = self._stream(STREAM_STRATEGY, len(self._trained_on))
+        self._view = None  # made when it is needed: who only trains need not predict the whole pool
         while self._due is not None and self._due <= len(self._trained_on):
             self._due = next(self._due_at, None)
         return self
 
     def _fit(self, learner: Learner, hook: bool) -> Model:
-        inputs, labels = self._inputs(learner, self._trained_on), self._trained_labels
-        # A training has a number of its own, so that a proxy that is the learner is the same model.
-        number = self.round if hook else self.round - 1
-        seed = int(self._stream(STREAM_LEARNER, number).integers(2**63))
+        job = self._job(learner)
         given: dict[str, Any] = {}
+        inputs, labels = job.inputs, job.labels
         if hook and self.strategy.needs.hook and isinstance(self.strategy, ChangesTraining):
-            given["hook"] = self.strategy.training_hook(self._shown, self._stream(STREAM_HOOK, number))
+            given["hook"] = self.strategy.training_hook(self._shown, self._stream(STREAM_HOOK, len(labels)))
         if hook and isinstance(self.strategy, Augments) and learner.takes == "images":
-            made, classes = self.strategy.augment(inputs, labels, self.n_classes, self._stream(STREAM_HOOK, number))
+            rng = self._stream(STREAM_HOOK, len(labels))
+            made, classes = self.strategy.augment(inputs, labels, self.n_classes, rng)
             inputs, labels = np.concatenate([inputs, made]), np.concatenate([labels, classes])
-        return learner.fit(inputs, labels, self.n_classes, seed=seed, **given)
+        return learner.fit(inputs, labels, self.n_classes, seed=job.seed, **given)
+
+    def _job(self, learner: Learner) -> Job:
+        """What this training learns from. Its seed depends on the number of labels, so that rivals are a fair match."""
+        seed = int(self._stream(STREAM_LEARNER, len(self._trained_on)).integers(2**63))
+        return Job(self._inputs(learner, self._trained_on), self._trained_labels, seed)
+
+    def recall(self, memory: dict[str, Any]) -> "ActiveLoop":
+        """Go on, before a training, from what the strategy of another loop remembered at this point."""
+        if memory and isinstance(self.strategy, Remembers):
+            self.strategy.recall(memory)
+        return self
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What the strategy carries from round to round."""
+        return self.strategy.memory() if isinstance(self.strategy, Remembers) else {}
 
     # -- what the strategy sees -----------------------------------------------------------------------------
 
@@ -203,7 +281,7 @@ class ActiveLoop:
 
     def _current_view(self) -> PoolView:
         if self._view is None:
-            self._view = self._view_of(None)
+            self._view = self._view_of(self._shown)
         return self._view.after(self.labels, list(self._pending), list(self._skipped), self._trained_on)
 
     def _view_of(self, model: Model | None) -> PoolView:
@@ -236,7 +314,7 @@ class ActiveLoop:
         if "activations" in needs.supplies:
             said["activations"] = model.activations(inputs)
         if "stochastic" in needs.supplies:
-            seed = int(self._stream(STREAM_PASSES, self.round).integers(2**63))
+            seed = int(self._stream(STREAM_PASSES, len(self._trained_on)).integers(2**63))
             # A learner that was trained with dropout keeps its own rate.
             rate = None if getattr(model, "dropout", 0) else needs.dropout
             said["stochastic"] = model.stochastic_proba(inputs, needs.passes, seed=seed, dropout=rate)
@@ -303,6 +381,40 @@ class ActiveLoop:
         return np.random.default_rng([self._seed, *purpose])
 
 
+def train_together(loops: Sequence[ActiveLoop]) -> None:
+    """Train these loops, which have learners of the same settings: their models at once where that is possible.
+
+    Each is trained as it would be alone, up to rounding.
+    """
+    first = loops[0]
+    strategies = [loop.strategy for loop in loops]
+    hooked = first.strategy.needs.hook
+    shared = all(isinstance(strategy, SharesTraining) and strategy.shares_training for strategy in strategies)
+    alone = first._proxy is not None or any(isinstance(strategy, Augments) for strategy in strategies)
+    if len(loops) == 1 or alone or "many" not in first.learner.offers or (hooked and not shared):
+        for loop in loops:
+            loop.train()
+        return
+    for loop in loops:
+        loop._begin_training()
+    jobs = [loop._job(loop.learner) for loop in loops]
+    hook = None
+    if hooked and isinstance(first.strategy, SharesTraining):
+        hook = first.strategy.training_hook(first._shown, first._stream(STREAM_HOOK, len(jobs[0].labels)))
+    models = fit_many(first.learner, jobs, first.n_classes, hook=hook)
+    for place, (loop, model) in enumerate(zip(loops, models, strict=True)):
+        if place and hook is not None and isinstance(loop.strategy, SharesTraining):
+            loop.strategy.adopt(hook.part(place))
+        loop._end_training(model)
+
+
+def fit_plainly(loops: Sequence[ActiveLoop]) -> list[Model]:
+    """What their learners would be without the strategies' hands in training: same labels, same seeds."""
+    if any(not loop.round for loop in loops):
+        raise UnderstudyError("nothing was trained yet; train() first")
+    return fit_many(loops[0].learner, [loop._job(loop.learner) for loop in loops], loops[0].n_classes)
+
+
 def pool_of(features: Any) -> Pool:
     """A pool of rows without names or items."""
     table = np.asanyarray(features)
@@ -316,7 +428,7 @@ def due_at(schedule: Sequence[int] | None, n_rows: int, n_classes: int) -> Itera
     if schedule is None:
         return growing_by_half(min(2 * n_classes, n_rows))
     steps = [checked_whole("a number of labels in the schedule", step, 1) for step in schedule]
-    if not steps or steps != sorted(set(steps)) or steps[-1] > n_rows:
+    if steps != sorted(set(steps)) or (steps and steps[-1] > n_rows):
         raise UnderstudyError(f"a schedule is numbers of labels that grow, at most {n_rows:,}; got {steps}")
     return iter(steps)
 

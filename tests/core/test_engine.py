@@ -30,6 +30,36 @@ def test_a_rehearsal_is_asking_and_telling(mode: str) -> None:
     assert rehearsed.undo(13)._ledger.pending.keys() == played.undo(13)._ledger.pending.keys()
 
 
+@pytest.mark.parametrize("mode", ["combined", "influence", "lookahead"])
+def test_picks_that_nobody_answers_are_the_same_in_one_go(mode: str) -> None:
+    pool = make_pool(80, 3, seed=1)
+    at_once, one_by_one = (
+        Surrogate(pool.features, 3, basis_size=15, mode=mode).anchor(pool.probs, [0, 1])  # type: ignore[arg-type]
+        for _ in range(2)
+    )
+    for s in (at_once, one_by_one):
+        s.tell([5, 7], [1, 2])
+    rows, values = at_once._propose_in_one_go(at_once._ready(), 12)
+    expected, utilities = one_by_one.propose(12)
+    assert rows.tolist() == expected.tolist()
+    np.testing.assert_allclose(values, utilities, rtol=1e-5)
+    assert at_once.pending.tolist() == one_by_one.pending.tolist()
+    for s in (at_once, one_by_one):
+        s.tell(rows[:3], pool.labels[rows[:3]])
+    np.testing.assert_allclose(at_once.utility, one_by_one.utility, atol=1e-4)  # rows are float32
+
+
+def test_a_rehearsal_says_by_what_each_row_was_picked() -> None:
+    pool = make_pool(60, 3, seed=4)
+    rehearsed, played = (Surrogate(pool.features, 3, basis_size=15).anchor(pool.probs, [0, 1]) for _ in range(2))
+    rows, values = rehearsed.rehearse_proposals(pool.labels, 6)
+    for row, value in zip(rows, values, strict=True):
+        expected, utility = played.propose()
+        assert row == expected[0]
+        assert float(value) == pytest.approx(float(utility[0]), rel=1e-6)
+        played.tell([row], [pool.labels[row]])
+
+
 def test_a_rehearsal_before_the_first_anchor_judges_nobody() -> None:
     pool = make_pool(40, 3, seed=2)
     s = Surrogate(pool.features, 3, basis_size=10)

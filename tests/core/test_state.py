@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,3 +147,33 @@ def test_options_survive() -> None:
     assert restored._settings == s._settings
     assert (restored.width, restored.output_width, restored.noise) == (0.7, 2.0, 1e-6)
     assert restored.old_targets == "residual"
+
+
+def test_answers_that_were_judged_elsewhere_count_and_are_kept() -> None:
+    s = Surrogate(POOL.features, 40, basis_size=12).anchor(POOL.probs, [0, 1])
+    assert s.tally == (0, 0)
+    s.credit(3, 4)
+    assert (s.tally, s.accuracy) == ((3, 4), 0.75)
+    rows = s.rehearse(POOL.labels, 6)
+    right = int((POOL.probs[rows].argmax(1) == POOL.labels[rows]).sum())
+    assert s.tally == (3 + right, 10)
+    restored = Surrogate.restore(POOL.features, s.state_dict())
+    assert restored.tally == s.tally
+    assert played(restored) == played(s)
+    older = {name: value for name, value in s.state_dict().items() if name != "credit"}  # of a version before
+    assert Surrogate.restore(POOL.features, older).tally[1] == s.tally[1] - 4
+
+
+def test_credit_decides_how_much_influence_counts_at_once() -> None:
+    sure, unsure = (Surrogate(POOL.features, 40, basis_size=12).anchor(POOL.probs, [0, 1]) for _ in range(2))
+    sure.credit(9, 10)
+    assert not np.allclose(sure.utility, unsure.credit(1, 10).utility)
+    np.testing.assert_array_equal(sure.utility, unsure.credit(9, 10).utility)
+    before = Surrogate(POOL.features, 40, basis_size=12).credit(9, 10).anchor(POOL.probs, [0, 1])  # not yet at work
+    np.testing.assert_array_equal(before.utility, sure.utility)
+
+
+@pytest.mark.parametrize(("right", "judged"), [(2, 1), (-1, 1), (0.5, 1)])
+def test_nobody_was_right_more_often_than_judged(right: Any, judged: Any) -> None:
+    with pytest.raises(UnderstudyError):
+        Surrogate(POOL.features, 40, basis_size=12).credit(right, judged)

@@ -1,5 +1,6 @@
 """The adapter does what somebody who drives the surrogate by hand would do."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -221,3 +222,71 @@ def test_ablations_are_named_after_what_they_do() -> None:
 def test_bad_settings_are_refused_when_they_are_made(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UnderstudyError, match=message):
         GaussianProcess(**settings)
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"mode": "uniform"},
+    {"mode": "lookahead"},
+    {"blind": True},
+    {"accuracy_of": "surrogate"},
+    {"blind": True, "accuracy_of": "surrogate"},
+    {"old_targets": "residual"},
+]
+
+
+def round_of(strategy: GaussianProcess, arrays: Arrays, number: int, labels: np.ndarray, at_once: bool) -> np.ndarray:
+    """Six rows of a round, rehearsed or one by one, and the labels after them."""
+    probs = np.roll(arrays.probs, number, axis=1).copy()
+    trained, rng = np.flatnonzero(labels >= 0), np.random.default_rng([SEED, number])
+    view = PoolView(labels, N_CLASSES, features=arrays.features, probs=probs, round=number)
+    if at_once:
+        rows = strategy.rehearse(view, 6, arrays.truth, rng).rows
+        labels[rows] = arrays.truth[rows]
+        return rows
+    picked: list[int] = []
+    for _ in range(6):
+        (row,) = strategy.select(view, 1, rng).rows.tolist()
+        strategy.tell(np.array([row]), arrays.truth[[row]])
+        labels[row] = arrays.truth[row]
+        picked.append(row)
+        view = view.after(labels, trained_on=trained)
+    return np.array(picked)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_a_rehearsed_round_is_that_of_single_labels(arrays: Arrays, settings: dict[str, Any]) -> None:
+    found = []
+    for at_once in (False, True):
+        strategy, labels = GaussianProcess(**settings), labels_of(arrays, LABELLED)
+        rows = [round_of(strategy, arrays, number, labels, at_once).tolist() for number in range(3)]
+        found.append((rows, strategy.memory()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_what_it_remembers_is_enough_to_go_on(arrays: Arrays, settings: dict[str, Any], at_once: bool) -> None:
+    whole, labels = GaussianProcess(**settings), labels_of(arrays, LABELLED)
+    for number in range(3):
+        memory, before = json.loads(json.dumps(whole.memory())), labels.copy()
+        rows = round_of(whole, arrays, number, labels, at_once).tolist()
+        other = GaussianProcess(**settings)
+        if memory:
+            other.recall(memory)
+        assert round_of(other, arrays, number, before, at_once).tolist() == rows
+        assert other.memory() == whole.memory()
+    assert memory["judged"] == 12
+    assert 0 < memory["right"] < 12
+
+
+def test_what_it_remembers_can_be_asked_at_any_time_and_changes_nothing(arrays: Arrays) -> None:
+    assert GaussianProcess().memory() == {}
+    for settings in SETTINGS:
+        asked, left = GaussianProcess(**settings), GaussianProcess(**settings)
+        labels = [labels_of(arrays, LABELLED) for _ in range(2)]
+        for number in range(2):
+            rows = round_of(asked, arrays, number, labels[0], True).tolist()
+            asked.memory()
+            assert asked.memory() == asked.memory()
+            assert round_of(left, arrays, number, labels[1], True).tolist() == rows

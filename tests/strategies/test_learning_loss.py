@@ -9,10 +9,11 @@ import torch
 from understudy.errors import UnderstudyError
 from understudy.hooks import TrainingHook
 from understudy.learners.heads import Head, HeadModel
+from understudy.learners.protocol import Job
 from understudy.learners.training import Recipe
 from understudy.strategies.learning_loss import LearningLoss
 from understudy.strategies.loss_prediction import LossPredictionHook
-from understudy.strategies.protocol import ChangesTraining
+from understudy.strategies.protocol import ChangesTraining, SharesTraining
 from understudy.strategies.view import PoolView
 
 HEAD = Head(hidden=(8, 5), recipe=Recipe(epochs=5, batch_size=8))
@@ -97,3 +98,27 @@ def test_the_layers_of_another_learner_are_refused() -> None:
 def test_bad_settings_are_named(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UnderstudyError, match=complaint):
         LearningLoss(**settings)
+
+
+def test_runs_that_share_a_training_choose_as_each_does_alone() -> None:
+    jobs = [Job(FEATURES[:20], np.roll(LABELS[:20], seed), seed) for seed in range(3)]
+    strategies = [LearningLoss() for _ in jobs]
+    strategy: SharesTraining = strategies[0]
+    assert strategy.shares_training
+    hook = strategies[0].training_hook(None, np.random.default_rng(0))
+    models = HEAD.fit_many(jobs, 3, hook=hook)
+    for j, other in enumerate(strategies[1:], 1):
+        other.adopt(hook.part(j))
+    found = []
+    for j, job in enumerate(jobs):
+        alone = LearningLoss()
+        model = HEAD.fit(
+            job.inputs, job.labels, 3, seed=job.seed, hook=alone.training_hook(None, np.random.default_rng(0))
+        )
+        expected = alone.select(PoolView(LABELS, 3, activations=model.activations(FEATURES)), 8, RNG)
+        view = PoolView(LABELS, 3, activations=models[j].activations(FEATURES))
+        picks = strategies[j].select(view, 8, RNG)
+        assert picks.rows.tolist() == expected.rows.tolist()
+        np.testing.assert_allclose(picks.scores, expected.scores, rtol=1e-4)
+        found.append(picks.rows.tolist())
+    assert found[0] != found[1]

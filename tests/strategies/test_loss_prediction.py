@@ -265,3 +265,17 @@ def test_an_unknown_loss_of_pairs_is_an_error() -> None:
     hook.pair_loss = "square"  # type: ignore[assignment]
     with pytest.raises(UnderstudyError, match="pair_loss must be one of margin, rank; got 'square'"):
         hook.__post_init__()
+
+
+def test_a_part_of_a_hook_knows_what_was_learnt_along_with_one_model() -> None:
+    jobs = [Job(*blobs(21, seed), seed) for seed in range(3)]
+    together = LossPredictionHook()
+    models = HEAD.fit_many(jobs, 3, hook=together)
+    features = blobs(30, 9)[0]
+    for j in range(3):
+        part = together.part(j)
+        layers = layers_of(models[j], features)
+        torch.testing.assert_close(part.predict(layers), together.predict(layers, model=j))
+        np.testing.assert_array_equal(part.history[:, 0], together.history[:, j])
+        assert part.history.shape[1] == 1
+    assert len(together.trained.last.weight) == 3  # still whole

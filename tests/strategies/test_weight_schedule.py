@@ -183,3 +183,21 @@ def test_teachers_that_cannot_teach_are_refused() -> None:
 def test_bad_settings_are_named(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UnderstudyError, match=complaint):
         WeightSchedule(**settings)
+
+
+@pytest.mark.parametrize("form", ["inverse_round", "inverse_size", "fixed"])
+def test_runs_that_share_trainings_count_rounds_alike(form: Any) -> None:
+    strategies = [WeightSchedule(form=form) for _ in range(3)]
+    assert strategies[0].shares_training
+    shares = []
+    for n_labels in SIZES:
+        hook = strategies[0].training_hook(None, RNG)
+        shares.append(hook.weight_decay(5e-4, n_labels))
+        for place, strategy in enumerate(strategies[1:], 1):
+            strategy.adopt(hook.part(place))
+    assert shares == decays(form=form)
+    assert [strategy.rounds for strategy in strategies] == [len(SIZES)] * 3
+
+
+def test_with_a_teacher_each_run_is_trained_by_itself() -> None:
+    assert not WeightSchedule(distillation=True).shares_training

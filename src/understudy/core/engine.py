@@ -9,7 +9,7 @@ values, so that a GPU can run many picks in one go (`rehearse`).
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -40,6 +40,7 @@ NOTHING_YET = 1e-300  # the tally's start: an accuracy of zero, without a divisi
 
 
 Destination = Literal["pending", "pool", "gone"]  # where a row goes that loses its label
+Wave: TypeAlias = tuple[Int[Tensor, "t"], Bool[Tensor, "t"], Float[Tensor, "t"]]  # rows, was f right?, utilities
 
 
 @dataclass(frozen=True)
@@ -365,52 +366,58 @@ class Engine:
     # -- many picks whose answers are known ---------------------------------------------------------------
 
     def step(
-        self, labels: Int[Tensor, "n"], judge: bool, watch: bool = True
+        self, labels: Int[Tensor, "n"] | None, judge: bool, watch: bool = True
     ) -> tuple[Int[Tensor, "1"], Bool[Tensor, "1"]]:
-        """Choose, learn and bring the rows up to date, without a look at any value."""
+        """Choose, learn and bring the rows up to date, without a look at any value.
+
+        Without labels the row is one that somebody is at: it explains the pool, and the means stay where they are.
+        """
         row, seen = self.choose(watch)
-        right = self.learn(row, labels[row], judge, seen)
+        if labels is None:
+            self.influence_steps.append(self.posterior.turn(seen or self.look(row), sign=1, on_pool=-1))
+            self.rows.close(row)
+            right = torch.zeros_like(row, dtype=torch.bool)
+        else:
+            right = self.learn(row, labels[row], judge, seen)
         self.apply_steps()
         return row, right
 
-    def rehearse(self, labels: Int[Tensor, "n"], count: int, judge: bool) -> tuple[Int[Tensor, "t"], Bool[Tensor, "t"]]:
-        """The next `count` picks when every label is known, and where the prediction was right.
+    def rehearse(self, labels: Int[Tensor, "n"] | None, count: int, judge: bool) -> Wave:
+        """The next `count` picks when every label is known.
 
-        On a GPU `WAVES` picks at a time are recorded once and replayed, without a word to the host
-        between them.
+        Without labels R is that of told and pending rows alike afterwards: rebuild. On a GPU `WAVES` picks at a time
+        are recorded once and replayed, without a word to the host between them.
         """
         self.settle()
-        picks: list[Tensor] = []
-        rights: list[Tensor] = []
+        waves: list[Wave] = []
         recorded = (
             self.rows.W.is_cuda and count >= 2 * WAVES and not self.expected and self.settings.mode != "lookahead"
         )
         if recorded:
-            graph, row_buffer, right_buffer = self._record(labels, judge)
+            graph, kept = self._record(labels, judge)
             while count >= WAVES:
                 graph.replay()
-                picks.append(row_buffer.clone())
-                rights.append(right_buffer.clone())
+                waves.append((kept[0].clone(), kept[1].clone(), kept[2].clone()))
                 count -= WAVES
                 self.settle()
         for _ in range(count):
-            row, right = self.step(labels, judge)
-            picks.append(row)
-            rights.append(right)
+            waves.append((*self.step(labels, judge), self.best.reshape(1)))
             self.settle()
-        return torch.cat(picks), torch.cat(rights)
+        rows, rights, values = (torch.cat(parts) for parts in zip(*waves, strict=True))
+        return rows, rights, values
 
-    def _record(self, labels: Int[Tensor, "n"], judge: bool) -> tuple[torch.cuda.CUDAGraph, Tensor, Tensor]:
-        """A CUDA graph of `WAVES` picks. The trial run that recording needs is taken back."""
-        kept = {name: tensor.clone() for name, tensor in self._state().items()}
-        turn = self.rows.means.turn
-        row_buffer = torch.empty(WAVES, dtype=torch.int64, device=labels.device)
-        right_buffer = torch.empty(WAVES, dtype=torch.bool, device=labels.device)
+    def _record(self, labels: Int[Tensor, "n"] | None, judge: bool) -> tuple[torch.cuda.CUDAGraph, Wave]:
+        """A CUDA graph of `WAVES` picks, and where it leaves them. The trial run that recording needs is taken back."""
+        state = {name: tensor.clone() for name, tensor in self._state().items()}
+        turn, device = self.rows.means.turn, self.rows.W.device
+        types = torch.int64, torch.bool, self.best.dtype
+        kept = tuple(torch.empty(WAVES, dtype=dtype, device=device) for dtype in types)
 
         def picks() -> None:
             for i in range(WAVES):
                 row, right = self.step(labels, judge, watch=i == WAVES - 1)
-                row_buffer[i : i + 1], right_buffer[i : i + 1] = row, right
+                for buffer, value in zip(kept, (row, right, self.best), strict=True):
+                    buffer[i : i + 1] = value
 
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
@@ -422,8 +429,8 @@ class Engine:
         with torch.cuda.graph(graph):
             picks()
         for name, tensor in self._state().items():
-            tensor.copy_(kept[name])
-        return graph, row_buffer, right_buffer
+            tensor.copy_(state[name])
+        return graph, (kept[0], kept[1], kept[2])
 
     def _state(self) -> dict[str, Tensor]:
         """Everything that a pick changes."""

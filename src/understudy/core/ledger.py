@@ -21,6 +21,7 @@ class Ledger:
     def __init__(self, n: int) -> None:
         self.answers: dict[int, Answer] = {}
         self.pending: dict[int, None] = {}
+        self.credit = (0, 0)  # right, judged: of a life before this one
         self.is_trained = np.zeros(n, dtype=bool)
         self.is_skipped = np.zeros(n, dtype=bool)
         self.is_dropped = np.zeros(n, dtype=bool)
@@ -64,7 +65,7 @@ class Ledger:
     def accuracy(self) -> tuple[int, int]:
         """How often the prediction was right, of how many."""
         judged = [answer.was_right for answer in self.answers.values() if answer.was_right is not None]
-        return sum(judged), len(judged)
+        return sum(judged) + self.credit[0], len(judged) + self.credit[1]
 
     # -- what may not happen ------------------------------------------------------------------------------
 

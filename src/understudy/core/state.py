@@ -67,6 +67,7 @@ def save(surrogate: "Surrogate") -> dict[str, np.ndarray]:
         ),
         "answered_asked": np.array([answer.was_asked for _, answer in answers], dtype=bool),
         "pending": np.array(list(ledger.pending), dtype=np.int64),
+        "credit": np.array(ledger.credit, dtype=np.int64),
         "is_trained": ledger.is_trained, "is_skipped": ledger.is_skipped, "is_dropped": ledger.is_dropped,
     }  # fmt: skip
     if engine is not None:
@@ -122,6 +123,8 @@ def load(surrogate: "Surrogate", saved: Any) -> None:
     ):
         ledger.answers[row] = Answer(label, None if right == UNJUDGED else bool(right), asked)
     ledger.pending = dict.fromkeys(np.asarray(saved["pending"]).tolist())
+    right, judged = np.asarray(saved["credit"]).tolist() if "credit" in saved else (0, 0)
+    ledger.credit = right, judged
     ledger.is_trained, ledger.is_skipped, ledger.is_dropped = (
         np.array(saved[name]) for name in ("is_trained", "is_skipped", "is_dropped")
     )

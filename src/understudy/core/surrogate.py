@@ -16,10 +16,12 @@ from understudy.core.features import Features
 from understudy.core.kernels import ProductKernel, mean_distance
 from understudy.core.ledger import Answer, Ledger
 from understudy.core.links import LINKS, Link
+from understudy.core.means import WAVES
 from understudy.core.rows import Rows
 from understudy.core.utilities import MODES, Mode
 from understudy.errors import UnderstudyError
 
+IN_ONE_GO = 2 * WAVES  # picks that a GPU makes without a word to the host
 STREAM_CENTRES, STREAM_WIDTH, STREAM_SIMPLEX = range(3)
 
 
@@ -147,7 +149,9 @@ class Surrogate:
         """As `ask`, and beside each row the utility by which it was chosen."""
         n = self._ledger.require_left(checks.whole("n", n, 1))
         engine = self._ready()
-        picks, values = [], []
+        if self.device.type == "cuda" and n >= IN_ONE_GO and not self._ledger.pending:
+            return self._propose_in_one_go(engine, n)
+        picks, values_of = [], []
         for _ in range(n):
             self._expect_pending(engine)
             engine.settle()
@@ -155,8 +159,16 @@ class Surrogate:
             self._ledger.pending[row] = None
             self._rows.is_closed[row] = True
             picks.append(row)
-            values.append(float(engine.best))
-        return np.array(picks, dtype=np.int64), np.array(values)
+            values_of.append(float(engine.best))
+        return np.array(picks, dtype=np.int64), np.array(values_of)
+
+    def _propose_in_one_go(self, engine: Engine, n: int) -> tuple[np.ndarray, np.ndarray]:
+        try:
+            rows, _, values = engine.rehearse(None, n, judge=False)
+            self._ledger.pending.update(dict.fromkeys(rows.tolist()))
+        finally:
+            self._rebuild()  # the engine took the rows for told ones
+        return rows.cpu().numpy(), values.double().cpu().numpy()
 
     def reserve(self, rows: Any) -> "Surrogate":
         """Somebody is at these rows though they were never asked for: they are pending from now on."""
@@ -188,20 +200,24 @@ class Surrogate:
 
         Gives the rows in the order they were chosen. On a GPU the host is not consulted between picks.
         """
+        return self.rehearse_proposals(labels, n)[0]
+
+    def rehearse_proposals(self, labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """As `rehearse`, and beside each row the utility by which it was chosen."""
         labels = checks.labels_for(np.arange(len(self)), labels, self.n_classes)
         n = self._ledger.require_left(checks.whole("n", n, 1))
         engine = self._ready()
         self._expect_pending(engine)
         known = torch.from_numpy(labels).to(self.device)
         try:
-            rows, rights = engine.rehearse(known, n, judge=self._is_anchored)
+            rows, rights, values = engine.rehearse(known, n, judge=self._is_anchored)
         except BaseException:  # an interrupt: what was learnt so far is in no ledger, so it is forgotten
             self._rebuild()
             raise
         picks = rows.cpu().numpy()
         for row, right in zip(picks.tolist(), rights.tolist(), strict=True):
             self._ledger.answers[row] = Answer(int(labels[row]), right if self._is_anchored else None, was_asked=True)
-        return picks
+        return picks, values.double().cpu().numpy()
 
     def retract(self, rows: Any) -> "Surrogate":
         """These answers never happened; a row is again what it was before, pending if it had been asked for."""
@@ -336,6 +352,22 @@ class Surrogate:
         right, judged = self._ledger.accuracy()
         return right / judged if judged else 0.0
 
+    @property
+    def tally(self) -> tuple[int, int]:
+        """How often the learner was right, of how many answers: what `accuracy` is the ratio of."""
+        return self._ledger.accuracy()
+
+    def credit(self, right: int, judged: int) -> "Surrogate":
+        """Answers that were judged elsewhere count in `accuracy` from now on, beside those that are told here."""
+        right, judged = checks.whole("right", right, 0), checks.whole("judged", judged, 0)
+        if right > judged:
+            raise UnderstudyError(
+                f"of {judged} answers the learner cannot have had {right} right; give judged >= right"
+            )
+        self._ledger.credit = right, judged
+        self._count()
+        return self
+
     def covariance(self, rows: Any) -> np.ndarray:
         """(n, q): posterior covariance wᵀ R w of every row of the pool with each of these, in float64.
 
@@ -452,7 +484,8 @@ class Surrogate:
             return torch.as_tensor(np.asarray(array)).to(self.device)
 
         rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks()))
-        answered = [row for row in ledger.answers if self.old_targets == "residual" or not ledger.is_trained[row]]
+        # Sums are made in one order, whatever the order in which the answers came.
+        answered = sorted(row for row in ledger.answers if self.old_targets == "residual" or not ledger.is_trained[row])
         index = on_device(np.array(answered, dtype=np.int64))
         labels = on_device(np.array([ledger.answers[row].label for row in answered], dtype=np.int64))
         targets = torch.nn.functional.one_hot(labels, self.n_classes).double() - rows.means.probs[index].double()

@@ -1,5 +1,6 @@
 """Our own method and its ablations as a strategy: an adapter of the surrogate to views."""
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -43,6 +44,8 @@ class GaussianProcess:
 
     surrogate: Surrogate | None = field(default=None, init=False, repr=False)
     _seen: "Seen | None" = field(default=None, init=False, repr=False)
+    _seed: int = field(default=0, init=False, repr=False)  # of the surrogate
+    _recalled: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.on not in ("features", "hidden"):
@@ -60,11 +63,48 @@ class GaussianProcess:
     def tell(self, rows: np.ndarray, labels: np.ndarray) -> None:
         """Learn labels at once. Those that were not told here are learnt from the next view."""
         seen = self._seen
-        if self.surrogate is None or seen is None or self.blind or np.max(rows, initial=0) >= len(seen.told):
+        if self.surrogate is None or seen is None or np.max(rows, initial=0) >= len(seen.told):
+            return
+        if self.blind:
+            seen.unheard.update(zip(rows.tolist(), labels.tolist(), strict=True))
             return
         known = np.where(seen.trained, seen.anchored, seen.told)
         known[rows] = labels
         self._learn(self.surrogate, seen, known)
+
+    def rehearse(self, view: PoolView, n: int, truth: np.ndarray, rng: np.random.Generator) -> Picks:
+        """What n times `select` of one row and `tell` would choose: on a GPU without a word to the host."""
+        if self.blind:
+            picks = self.select(view, n, rng)
+            self.tell(picks.rows, truth[picks.rows])
+            return picks
+        view.candidates(n)
+        s = self.following(view, rng)
+        assert self._seen is not None
+        rows, scores = s.rehearse_proposals(truth, n)
+        self._seen.told[rows] = truth[rows]
+        return Picks(rows, scores)
+
+    def memory(self) -> dict[str, Any]:
+        """What outlasts a training: where the basis came from, and how often the learner was right."""
+        if self.surrogate is None:
+            return {}
+        right, judged = self.surrogate.tally
+        if self._seen is not None and self._seen.unheard and self._seen.probs is not None:
+            # A blind one will hear of these when the next view comes, and judge by them then.
+            rows = sorted(self._seen.unheard)
+            labels = np.array([self._seen.unheard[row] for row in rows])
+            if self.accuracy_of == "surrogate":
+                right, judged = deepcopy(self.surrogate).tell(rows, labels).tally
+            else:
+                right += int((self._seen.probs[rows].argmax(1).cpu().numpy() == labels).sum())
+                judged += len(rows)
+        return {"seed": self._seed, "right": right, "judged": judged}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """A new surrogate, made when the next view comes, from the same basis and with the same record."""
+        self.surrogate = self._seen = None
+        self._recalled = dict(memory)
 
     # -- following the views --------------------------------------------------------------------------------
 
@@ -72,7 +112,11 @@ class GaussianProcess:
         """The surrogate, brought to where the view is."""
         features, labels = view.features if self.on == "features" else view.hidden, view.labels.cpu().numpy()
         if self.surrogate is None or self._seen is None or not self._seen.is_of(view, features, self.on):
-            self.surrogate = self._make(features, view.n_classes, int(rng.integers(2**63)), view.device)
+            drawn = int(rng.integers(2**63))  # drawn even if it is known: what else is drawn stays the same
+            self._seed = self._recalled.get("seed", drawn)
+            self.surrogate = self._make(features, view.n_classes, self._seed, view.device)
+            self.surrogate.credit(self._recalled.get("right", 0), self._recalled.get("judged", 0))
+            self._recalled = {}
             self._seen = Seen.nothing(view, features)
         s, seen = self.surrogate, self._seen
         if seen.is_older_than(view):
@@ -149,6 +193,7 @@ class Seen:
     anchored: Int[np.ndarray, "n"]  # the labels when it was anchored
     trained: Bool[np.ndarray, "n"]  # the rows that the learner knew then
     skipped: Bool[np.ndarray, "n"]
+    unheard: dict[int, int] = field(default_factory=dict)  # labels that a blind one was not told yet
     probs: Tensor | None = None
     round: int | None = None
     is_fresh: bool = True  # anchored since the last view
@@ -176,7 +221,7 @@ class Seen:
 
     def anchored_at(self, view: PoolView, labels: np.ndarray, trained: np.ndarray) -> None:
         self.probs, self.round, self.is_fresh = view.probs, view.round, True
-        self.trained, self.anchored = trained, labels.copy()
+        self.trained, self.anchored, self.unheard = trained, labels.copy(), {}
 
 
 def sampled(features: Tensor) -> Tensor:

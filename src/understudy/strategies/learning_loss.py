@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from understudy.hooks import TrainingHook
 from understudy.strategies.loss_prediction import LossPredictionHook
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
@@ -34,6 +35,15 @@ class LearningLoss:
         """A new module for each training: its weights come from the learner's seed."""
         self.hook = self.make_hook()
         return self.hook
+
+    @property
+    def shares_training(self) -> bool:
+        return True
+
+    def adopt(self, hook: TrainingHook) -> None:
+        """Choose by what another run's hook learnt along with this run's model."""
+        assert isinstance(hook, LossPredictionHook)
+        self.hook = hook
 
     def make_hook(self) -> LossPredictionHook:
         return LossPredictionHook("margin", self.weight, self.margin, self.width, self.detach_after)

@@ -6,6 +6,7 @@ would learn nothing else.
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
@@ -148,6 +149,13 @@ class LossPredictionHook(TrainingHook):
         pairs = self.compare(predicted, step.losses.detach())
         self.pair_losses.append(pairs.detach())  # stays on its device: to read it would make every step wait
         return usual + self.weight * pairs
+
+    def part(self, model: int) -> "LossPredictionHook":
+        """A hook that knows the module of one model alone."""
+        alone = copy(self)
+        alone.module = self.trained.pick(model, like=self.trained.last.weight)
+        alone.pair_losses = [losses[model : model + 1] for losses in self.pair_losses]
+        return alone
 
     def compare(self, predicted: Float[Tensor, "m b"], losses: Float[Tensor, "m b"]) -> Float[Tensor, "m"]:
         if self.pair_loss == "margin":

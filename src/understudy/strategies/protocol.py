@@ -36,7 +36,8 @@ class Strategy(Protocol):
 
     A strategy that learns within a round also has `tell(rows, labels)`. One that changes training has
     `training_hook(teacher, rng)`, one that makes up items for it `augment`. One that is to be shown the view of another
-    learner has `proxy`, that learner.
+    learner has `proxy`, that learner. One that carries something from round to round, beyond what a hook counts, has
+    `memory()` and `recall(memory)`, so that a run can go on elsewhere.
     """
 
     @property
@@ -55,10 +56,41 @@ class ChangesTraining(Protocol):
 
 
 @runtime_checkable
+class SharesTraining(ChangesTraining, Protocol):
+    """A strategy whose hook may train the models of several runs at once."""
+
+    @property
+    def shares_training(self) -> bool:
+        """Whether it may as it is set."""
+
+    def adopt(self, hook: TrainingHook) -> None:
+        """Go on with what this hook learnt, which is of this run's model."""
+
+
+@runtime_checkable
 class LearnsWithinRound(Protocol):
     """A strategy that takes notice of single labels."""
 
     def tell(self, rows: np.ndarray, labels: np.ndarray) -> None: ...
+
+
+@runtime_checkable
+class Rehearses(Protocol):
+    """A strategy that plays a round by itself where every label is known: for simulations."""
+
+    def rehearse(self, view: PoolView, n: int, truth: np.ndarray, rng: np.random.Generator) -> Picks:
+        """What n times `select` of one row and `tell` would choose."""
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A strategy that carries something from round to round."""
+
+    def memory(self) -> dict[str, Any]:
+        """Plain numbers, strings and lists of them."""
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Go on, at the start of a round, from where another object of the same settings was."""
 
 
 @runtime_checkable

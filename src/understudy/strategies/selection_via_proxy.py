@@ -7,7 +7,7 @@ import numpy as np
 
 from understudy.errors import UnderstudyError
 from understudy.hooks import TrainingHook
-from understudy.strategies.protocol import Augments, ChangesTraining, LearnsWithinRound, Needs, Strategy
+from understudy.strategies.protocol import Augments, ChangesTraining, LearnsWithinRound, Needs, Remembers, Strategy
 from understudy.strategies.uncertainty import Uncertainty
 from understudy.strategies.view import Picks, PoolView
 
@@ -46,3 +46,10 @@ class SelectionViaProxy:
         return (
             self.strategy.training_hook(teacher, rng) if isinstance(self.strategy, ChangesTraining) else TrainingHook()
         )
+
+    def memory(self) -> dict[str, Any]:
+        return self.strategy.memory() if isinstance(self.strategy, Remembers) else {}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        if isinstance(self.strategy, Remembers):
+            self.strategy.recall(memory)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from understudy.hooks import TrainingHook
 from understudy.strategies.adversary import (
     History,
     Kl,
@@ -69,6 +70,15 @@ class TaVaal:
         """A ranker from scratch, as the learner is."""
         self.hook = self.make_hook()
         return self.hook
+
+    @property
+    def shares_training(self) -> bool:
+        return True
+
+    def adopt(self, hook: TrainingHook) -> None:
+        """Choose by what another run's hook learnt along with this run's model."""
+        assert isinstance(hook, LossPredictionHook)
+        self.hook = hook
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.subset_size, rng)

@@ -109,6 +109,14 @@ class WeightSchedule:
             return DistillationHook(share, teacher, self.alpha, self.temperature)
         return DecayHook(share)
 
+    @property
+    def shares_training(self) -> bool:
+        return not self.distillation  # each run has a teacher of its own
+
+    def adopt(self, hook: TrainingHook) -> None:
+        """A training that this run took part in: one round more. The hook itself has nothing of a single model."""
+        self.rounds += 1
+
     def share(self, number: int, n_labels: int) -> float:
         """What is left of the learner's weight decay in this round, counted from 1."""
         if self.first_size is None:
