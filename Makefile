@@ -46,7 +46,8 @@ $(PEERS)/.installed: pyproject.toml constraints.txt
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[peers]"
 	@touch $@
 
-soak: $(STAMP)  ## kill embed a hundred times: does it end with the same bytes? about ten minutes
+soak: $(STAMP)  ## kill compare and embed again and again: do they end with the same bytes? about 20 minutes
+	$(BIN)/python benchmarks/compare_kills.py --kills 20 --out benchmarks/results/soak-compare.json
 	$(BIN)/python benchmarks/embed_kills.py --encoder python:examples/keras_resnet50.py:thumbnails \
 		--images 6000 --kills 100 --longest 4 --out benchmarks/results/soak-embed.json
 

@@ -12,6 +12,8 @@ CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 SOURCE = Path(__file__).parents[1] / "src" / "understudy"
 DOORS = {
     "understudy.core.surrogate",
+    "understudy.experiments.compare",
+    "understudy.distributed.worker",  # Ray wants the generator function itself
     "understudy.learners.classifiers",
     "understudy.learners.command",
     "understudy.learners.heads",

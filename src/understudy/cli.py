@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -149,3 +149,134 @@ def embed(
     typer.echo(summary(pool))
     if test is not None:
         typer.echo(summary(test, "test"))
+
+
+@app.command()
+def compare(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A name, or a path: .npz, features, a table.")],
+    strategies: Annotated[
+        str | None, typer.Option(metavar="A,B(setting=1),...", help="Who is compared; see `understudy strategies`.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Repetitions, each from other initial labels.")] = 10,
+    schedule: Annotated[
+        str | None, typer.Option(metavar="N,N,...", help="Numbers of labels at which the learner is trained.")
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="paper: 600 to 11,000 labels. small: two a class to half the pool.")
+    ] = None,
+    learner: Annotated[
+        str, typer.Option(help="paper, paper_slow, modern, logistic, resnet18 or module:name.")
+    ] = "modern",
+    out: Annotated[Path | None, typer.Option(help="Folder for results; comparisons/DATASET if not given.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a core if not given, one on a GPU.")] = None,
+    together: Annotated[
+        int | None, typer.Option(min=1, help="Repetitions trained at once; all on a GPU, else one.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
+    ray_address: Annotated[str | None, typer.Option(help="Of the cluster; without one it is started here.")] = None,
+    controls: Annotated[
+        bool, typer.Option("--controls/--no-controls", help="Also margin retrained ten times as often, and all labels.")
+    ] = True,
+) -> None:
+    """Label a data set in simulation by several strategies, and report who needs fewest labels.
+
+    Every round is stored as it ends. The same command goes on where it was interrupted, and adds what is new.
+    """
+    from understudy.experiments.compare import STRATEGIES, compare
+    from understudy.experiments.plan import parsed_schedule
+    from understudy.experiments.specs import split_specs
+
+    chosen = comparison_engine(engine, ray_address, jobs)
+    folder = out if out is not None else Path("comparisons") / (Path(dataset).stem or "pool")
+    comparison = compare(
+        dataset,
+        STRATEGIES if strategies is None else split_specs(strategies),
+        out=folder,
+        repeats=repeats,
+        schedule=None if schedule is None else parsed_schedule(schedule),
+        protocol=protocol,  # type: ignore[arg-type]  # checked there
+        learner=learner,
+        seed=seed,
+        device=device,
+        together=together,
+        controls=controls,
+    )
+    carry_out(comparison, chosen, jobs)
+
+
+@app.command()
+def replay(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a comparison.")],
+    learner: Annotated[str, typer.Option(help="The learner that judges the stored picks.")],
+    data: Annotated[str | None, typer.Option(help="The data set, where it is no longer where it was.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the judgement; DIR/replay-LEARNER if not given.")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
+    together: Annotated[int | None, typer.Option(min=1, help="Repetitions trained at once.")] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
+    ray_address: Annotated[str | None, typer.Option(help="Of the cluster; without one it is started here.")] = None,
+) -> None:
+    """Judge the picks of a comparison by another learner: are they good labels, or good for one learner only?"""
+    from understudy.experiments.compare import replay
+
+    chosen = comparison_engine(engine, ray_address, jobs)
+    carry_out(replay(folder, data, learner, out=out, device=device, together=together), chosen, jobs)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a comparison.")],
+    data: Annotated[str | None, typer.Option(help="The data set, where it is no longer where it was.")] = None,
+) -> None:
+    """Make the report of a comparison again, from its results; finished or not."""
+    from understudy.experiments.results import Results
+
+    show_results(Results.open(folder), data)
+
+
+def comparison_engine(engine: str, ray_address: str | None, jobs: int | None) -> Any:
+    """Who carries a comparison out; None for processes of this machine."""
+    if engine not in ("ray", "local"):
+        raise UnderstudyError(f"engine is local or ray; got {engine!r}")
+    if engine == "local":
+        if ray_address is not None:
+            raise UnderstudyError("an address is of a Ray cluster; give --engine ray with it")
+        return None
+    from understudy.distributed.grid import on_ray
+
+    return on_ray(ray_address, jobs=jobs)
+
+
+def carry_out(comparison: Any, engine: Any, jobs: int | None) -> None:
+    """Run a comparison, with a word before and a report after it."""
+    for line in comparison.describe():
+        typer.echo(line, err=True)
+    try:
+        outcome = comparison.run(engine, jobs)
+    except KeyboardInterrupt:
+        folder = comparison.task.store.folder
+        typer.echo(f"understudy: stopped; what is done is in {folder}, and the same command goes on", err=True)
+        raise typer.Exit(1) from None
+    if comparison.task.stored():
+        show_results(outcome.results, None)
+    for unit, what in outcome.failed.items():
+        typer.echo(f"understudy: {unit} failed: {what}", err=True)
+    if outcome.failed:
+        raise typer.Exit(1)
+
+
+def show_results(results: Any, data: str | None) -> None:
+    """Print the table of a comparison and write its report."""
+    from understudy.experiments.report import comparable, source_of, write_report
+    from understudy.experiments.tables import comparison_table
+
+    console = Console()
+    curves, notes = comparable(results)
+    if curves is not None:
+        console.print(comparison_table(curves, ceiling=results.ceiling(), width=console.width))
+    for note in notes:
+        console.print(note, highlight=False, markup=False, soft_wrap=True)
+    path = write_report(results, source_of(results, data))
+    console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)

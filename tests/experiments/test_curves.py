@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from understudy import UnderstudyError
 from understudy.experiments.curves import Curves, summary
 
 
@@ -56,3 +57,21 @@ def test_a_single_repetition_has_no_deviation() -> None:
     text = shown(curves(margin=[[0.5, 0.7, 0.9]], random=[[0.5, 0.6, 0.7]]))
     assert "nan" not in text
     assert "± " not in "".join(line for line in text.splitlines() if "│" in line)
+
+
+def test_some_strategies_in_their_own_order() -> None:
+    assert list(TWO.only(["random", "margin"]).accuracy) == ["random", "margin"]
+    assert list(TWO.only(name for name in ["random"]).accuracy) == ["random"]
+    with pytest.raises(UnderstudyError, match="'badge' for toy; there are margin, random"):
+        TWO.only(["badge"])
+
+
+def test_the_first_budgets() -> None:
+    assert TWO.first(2).schedule == (10, 20)
+    np.testing.assert_allclose(TWO.first(2).area("margin"), [0.6, 0.65])
+
+
+@pytest.mark.parametrize("wrong", [[[0.5, 0.6]], [[0.5, 0.6, 0.7]], [0.5, 0.6, 0.7]])
+def test_curves_of_another_shape_are_refused(wrong: list[list[float]]) -> None:
+    with pytest.raises(UnderstudyError, match=r"badge are .* give \(2, 3\)"):
+        curves(random=[[0.5, 0.6, 0.7]] * 2, badge=wrong)

@@ -1,10 +1,17 @@
-"""Learning curves of several strategies: their statistics, a table for the terminal, and a picture."""
+"""Learning curves of several strategies; for the demo also a table for the terminal and a picture.
 
-from dataclasses import dataclass
+What they say about the strategies is in `statistics.py`, larger tables in `tables.py`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float
 from rich.table import Table
+
+from understudy.errors import UnderstudyError
 
 # The colours of Okabe and Ito can be told apart with any colour vision, the markers without colour.
 LOOKS = {
@@ -17,12 +24,21 @@ LOOKS = {
 
 @dataclass(frozen=True)
 class Curves:
-    """The accuracies of each strategy, (repeats, rounds), and the files they were written to."""
+    """The accuracies of each strategy, (repeats, rounds), and the files they were written to.
+
+    Row j of every strategy is the same repetition: the same initial labels, the same seeds.
+    """
 
     dataset: str
     schedule: tuple[int, ...]
     accuracy: dict[str, np.ndarray]
     files: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, values in self.accuracy.items():
+            if values.ndim != 2 or values.shape[1] != len(self.schedule) or len(values) != self.repeats:
+                expected = f"({self.repeats}, {len(self.schedule)})"
+                raise UnderstudyError(f"accuracies of {name} are {values.shape}; give {expected}, repeats and budgets")
 
     @property
     def repeats(self) -> int:
@@ -30,16 +46,35 @@ class Curves:
 
     def area(self, strategy: str) -> np.ndarray:
         """(repeats,): the area under each curve over its width, a mean accuracy."""
-        if len(self.schedule) == 1:
-            return self.accuracy[strategy][:, 0]
-        width = self.schedule[-1] - self.schedule[0]
-        area: np.ndarray = np.trapezoid(self.accuracy[strategy], self.schedule, axis=1) / width
-        return area
+        return area_over_width(self.accuracy[strategy], np.array(self.schedule, dtype=float))
 
     def gain(self, strategy: str, over: str = "random") -> tuple[float, float]:
         """How much larger the area is, paired by repetition, and the standard error of that."""
         differences = self.area(strategy) - self.area(over)
         return float(differences.mean()), spread(differences) / len(differences) ** 0.5
+
+    def only(self, strategies: Iterable[str]) -> "Curves":
+        """The same with these strategies alone, in this order."""
+        return replace(self, accuracy={name: self.of(name) for name in strategies})
+
+    def of(self, strategy: str) -> np.ndarray:
+        """(repeats, rounds): the accuracies of a strategy; an error that lists the others where it is missing."""
+        if strategy not in self.accuracy:
+            raise UnderstudyError(f"no curves of {strategy!r} for {self.dataset}; there are {', '.join(self.accuracy)}")
+        return self.accuracy[strategy]
+
+    def first(self, n_budgets: int) -> "Curves":
+        """The same up to one of the budgets."""
+        accuracy = {name: values[:, :n_budgets] for name, values in self.accuracy.items()}
+        return replace(self, schedule=self.schedule[:n_budgets], accuracy=accuracy)
+
+
+def area_over_width(curves: Float[np.ndarray, "r t"], positions: Float[np.ndarray, "t"]) -> Float[np.ndarray, "r"]:
+    """The area under each curve, by trapezoids, over its width: a mean. A single point is its own."""
+    if len(positions) == 1:
+        return curves[:, 0]
+    area: np.ndarray = np.trapezoid(curves, positions, axis=1) / (positions[-1] - positions[0])
+    return area
 
 
 def spread(values: np.ndarray) -> float:

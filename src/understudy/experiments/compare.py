@@ -1,0 +1,229 @@
+"""Compare strategies: simulated labelling of all of them on one data set, stored round by round."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from understudy.data.pool import Dataset
+from understudy.data.sources import load
+from understudy.errors import UnderstudyError
+from understudy.experiments.bench import Bench, bench_of
+from understudy.experiments.grid import Engine, Task, carry_out, default_jobs, on_this_machine, units_of
+from understudy.experiments.plan import Plan, Protocol, default_schedule
+from understudy.experiments.results import CEILING, CONTROLS, SELECTION_ONLY, Results, Store
+from understudy.experiments.run import Experiment, Run
+from understudy.experiments.specs import checked_specs
+from understudy.learners.named import make_learner
+from understudy.strategies.protocol import Needs
+from understudy.strategies.view import Picks, PoolView, checked_whole
+
+STRATEGIES: Final = ("surrogate", "surrogate_blind", "random", "margin", "entropy", "coreset", "badge", "typiclust")
+REPEATS: Final = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What is to be done, checked; `run` does it."""
+
+    task: Task
+    strategies: tuple[str, ...]
+    repeats: int
+    protocol: str
+
+    def run(self, engine: Engine | None = None, jobs: int | None = None, progress: bool = True) -> "Outcome":
+        """Play all that is not stored yet. What fails is told, and what is stored stays."""
+        if engine is None:
+            engine = on_this_machine(jobs or default_jobs(self.task.experiment.device))
+        failed = carry_out(self.task, engine, progress)
+        return Outcome(self.task.store.folder, {unit.name: what for unit, what in failed.items()})
+
+    def describe(self) -> list[str]:
+        """What will be done, in a few lines."""
+        plan = self.task.experiment.plan
+        steps = ", ".join(f"{step:,}" for step in plan.schedule)
+        waiting = self.task.total - self.task.stored()
+        more = "" if waiting == self.task.total else f"; {waiting:,} of {self.task.total:,} rounds are left to do"
+        return [
+            f"{plan.dataset}: {plan.pool_rows:,} rows to choose from, {plan.test_rows:,} to test on, "
+            f"{len(plan.classes):,} classes",
+            f"trained from scratch at {steps} labels ({self.protocol}); learner {plan.learner}, "
+            f"{self.repeats} repetitions, seed {plan.seed}{more}",
+        ]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    folder: Path
+    failed: dict[str, str]  # unit -> what went wrong
+
+    @property
+    def results(self) -> Results:
+        return Results.open(self.folder)
+
+
+def compare(
+    source: Any,
+    strategies: Sequence[str] = STRATEGIES,
+    *,
+    out: str | Path,
+    repeats: int = REPEATS,
+    schedule: Sequence[int] | None = None,
+    protocol: Protocol | None = None,
+    learner: str = "modern",
+    seed: int = 0,
+    device: str = "cpu",
+    together: int | None = None,
+    controls: bool = True,
+) -> Comparison:
+    """A comparison of strategies on a data set, ready to run; or to go on, where `out` holds a part of it already."""
+    if protocol not in (None, "paper", "small"):
+        raise UnderstudyError(f"protocol is 'paper' or 'small', or give a schedule; got {protocol!r}")
+    repeats, seed = checked_whole("repeats", repeats, 1), checked_whole("seed", seed, 0)
+    if taken := [name for name in CONTROLS if name in strategies]:
+        raise UnderstudyError(f"{taken[0]} is always compared with; leave it out of the strategies")
+    wanted = checked_specs(strategies)
+    bench = bench_of(load(source), seed)
+    make_learner(learner, device)  # its words, if there is no such learner or device
+    steps = default_schedule(protocol, len(bench.pool), bench.n_classes) if schedule is None else schedule
+    plan = plan_of(bench, learner, steps, seed)
+    experiment = Experiment(plan, bench, device)
+    for spec in wanted:
+        Run.begin(experiment, spec, 0)  # its words, if the pool or the learner lacks what it needs
+    named = "own schedule" if schedule is not None else f"protocol {protocol or protocol_of(plan)}"
+    return prepared(
+        experiment,
+        Store(Path(out)),
+        wanted,
+        CONTROLS if controls else (),
+        repeats,
+        together,
+        named,
+        str(source_name(source)),
+    )
+
+
+def plan_of(bench: Bench, learner: str, schedule: Sequence[int], seed: int) -> Plan:
+    return Plan(
+        bench.name, bench.digest(), bench.pool.classes, len(bench.pool), len(bench.test), learner, tuple(schedule), seed
+    )
+
+
+def prepared(
+    experiment: Experiment,
+    store: Store,
+    strategies: tuple[str, ...],
+    controls: Sequence[str],
+    repeats: int,
+    together: int | None,
+    named: str,
+    source: str,
+) -> Comparison:
+    """Settle in the folder, and list what is to be played."""
+    before = store.settings if (store.folder / "experiment.json").exists() else {}
+    if together is None and before.get("together", 1) > 1:
+        together = before["together"]  # repetitions that come later are no reason to play the first again
+    if together is None:  # a GPU trains ten small networks in the time of one
+        together = repeats if experiment.device.startswith("cuda") else 1
+    together = checked_whole("together", together, 1)
+    store.begin(
+        experiment.plan,
+        {
+            "source": source,
+            "protocol": named,
+            "strategies": list(strategies),
+            "repeats": repeats,
+            "device": experiment.device,
+            "together": together,
+        },
+    )
+    units = units_of([*strategies, *controls], range(repeats), together)
+    return Comparison(Task(experiment, store, units), strategies, repeats, named)
+
+
+def protocol_of(plan: Plan) -> str:
+    return "paper" if plan.schedule == default_schedule("paper", plan.pool_rows, len(plan.classes)) else "small"
+
+
+def source_name(source: Any) -> str:
+    if isinstance(source, Dataset):
+        return source.name
+    return str(source) if isinstance(source, str | Path) else type(source).__name__
+
+
+# -- the same picks, judged by another learner ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Chooses again what was chosen before."""
+
+    order: tuple[int, ...]  # rows as they were labelled, the initial ones first
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        labelled = int(view.is_labelled.sum())
+        rows = np.array(self.order[labelled : labelled + n], dtype=np.int64)
+        return Picks(rows, np.zeros(len(rows)))
+
+
+@dataclass(frozen=True)
+class FromRecords:
+    """Strategies that are records of a comparison."""
+
+    picks: dict[tuple[str, int], tuple[int, ...]]
+
+    def __call__(self, strategy: str, repeat: int) -> Recorded:
+        return Recorded(self.picks[strategy, repeat])
+
+
+def replay(
+    folder: str | Path,
+    source: Any,
+    learner: str,
+    *,
+    out: str | Path | None = None,
+    device: str = "cpu",
+    together: int | None = None,
+) -> Comparison:
+    """The stored picks of a comparison judged by another learner, in a folder of its own: DIR/replay-LEARNER."""
+    results = Results.open(folder)
+    before = results.settings["plan"]
+    make_learner(learner, device)
+    bench = bench_of(load(source if source is not None else results.settings["source"]), before["seed"])
+    plan = plan_of(bench, learner, before["schedule"], before["seed"])
+    if plan.digest != before["digest"]:
+        raise UnderstudyError(
+            f"{folder} was made with other items than {source or results.settings['source']} has now; "
+            "give the data set it was made with: --data"
+        )
+    # Of a system that changes training the picks count alone, so one judgement of them is enough.
+    names = [name for name in results.strategies if name != CEILING and not name.endswith(SELECTION_ONLY)]
+    finished = {name: finished_repeats(results, name, plan) for name in names}
+    names = [name for name in names if finished[name]]  # one that failed need not keep the others from it
+    repeats = min((finished[name] for name in names), default=0)
+    if not repeats:
+        raise UnderstudyError(f"no run in {folder} is finished yet; run its comparison to the end first")
+    picks = {
+        (name, repeat): tuple(np.concatenate(results.picks(name, repeat)).tolist())
+        for name in names
+        for repeat in range(repeats)
+    }
+    target = Path(out) if out is not None else Path(folder) / f"replay-{learner.replace(':', '-')}"
+    experiment = replace(Experiment(plan, bench, device), maker=FromRecords(picks))
+    named = f"picks of {results.settings['plan']['learner']}"
+    source_given = source_name(source) if source is not None else results.settings["source"]
+    return prepared(experiment, Store(target), tuple(names), (CEILING,), repeats, together, named, source_given)
+
+
+def finished_repeats(results: Results, strategy: str, plan: Plan) -> int:
+    """How many repetitions of a strategy, from the first on, went through the whole schedule."""
+    table = results.table.select(["strategy", "repeat", "labels"]).to_pylist()
+    ended = {row["repeat"] for row in table if row["strategy"] == strategy and row["labels"] == plan.schedule[-1]}
+    return next(repeat for repeat in count() if repeat not in ended)

@@ -1,0 +1,131 @@
+"""The answer in a sentence, and how far it can be believed."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from understudy.experiments.curves import Curves
+from understudy.experiments.statistics import (
+    SIGNIFICANT,
+    TESTED_FROM,
+    Comparison,
+    compare,
+    contestants,
+    labels_to_reach,
+    paired,
+    rank_strategies,
+    smallest_p,
+)
+from understudy.experiments.tables import by_area, p_text, plural, points
+
+RANDOM: Final = "random"
+AS_MANY: Final = 1.05  # up to so many times as many labels is as many
+NAMED: Final = 5
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One sentence, what must be said with it, and a few numbers to look at."""
+
+    sentence: str
+    verdicts: tuple[str, ...]
+    numbers: tuple[tuple[str, str], ...]  # the number, and what it is
+
+
+def headline(curves: Curves, ceiling: np.ndarray | None) -> Headline:
+    """Who did best over all budgets, and what random would have needed; claims only what repetitions support."""
+    shown = contestants(curves)
+    names = by_area(shown)
+    best, last = names[0], shown.schedule[-1]
+    accuracy = percent(shown, best)
+    numbers = [(accuracy, f"{best} with {last:,} labels")]
+    sentence = f"{best} reached {accuracy} with {last:,} labels"
+    if best == RANDOM and len(names) > 1:
+        sentence = f"Nothing did better than random: {accuracy} with {last:,} labels"
+    elif RANDOM in names and len(names) > 1:
+        theirs, times = percent(shown, RANDOM), ratio(shown, best)
+        if shown.repeats == 1:
+            sentence += f", random {theirs}; a single repetition cannot tell them apart"
+        elif not leads(lead_over_random(shown, best)):
+            sentence += f", random {theirs}; over the whole curve the lead is within the noise"
+        elif times is None or times <= AS_MANY:
+            sentence += f", random {theirs}"
+        else:
+            sentence += f"; to reach {theirs}, random needed {times:.1f} times as many as {best}"
+            numbers.append((f"{times:.1f} ×", f"as many labels took random to {theirs}"))
+    if ceiling is not None:
+        numbers.append((f"{100 * ceiling.mean():.1f} %", "with all labels: the ceiling"))
+    numbers.append((str(shown.repeats), "repetition" if shown.repeats == 1 else "repetitions"))
+    return Headline(f"{sentence}.", tuple(verdicts(shown, names)), tuple(numbers))
+
+
+def lead_over_random(curves: Curves, best: str) -> Comparison:
+    return next(one for one in compare(curves, RANDOM) if one.strategy == best)
+
+
+def leads(found: Comparison) -> bool:
+    """Whether the interval of its lead is above zero and, where there are tests, the test agrees."""
+    above = found.area.interval is not None and found.area.interval[0] > 0
+    return above and (found.p_holm is None or found.p_holm < SIGNIFICANT)
+
+
+def percent(curves: Curves, name: str) -> str:
+    return f"{100 * curves.of(name)[:, -1].mean():.1f} %"
+
+
+def ratio(curves: Curves, best: str) -> float | None:
+    """How many times as many labels random needed for what it had in the end."""
+    target = float(curves.of(RANDOM)[:, -1].mean())
+    own, theirs = labels_to_reach(curves, best, target), labels_to_reach(curves, RANDOM, target)
+    if own is None or theirs is None or not curves.schedule[0] < own:
+        return None
+    return theirs / own
+
+
+def verdicts(curves: Curves, names: list[str]) -> list[str]:
+    """What may and what may not be concluded, and where ours stands."""
+    best, said = names[0], []
+    bracketed = ", 95 % intervals in brackets" if curves.repeats > 1 else ""
+    if len(names) > 1:
+        behind = points(paired(curves.area(best) - curves.area(names[1])))
+        said.append(
+            f"Of {len(names)} strategies {best} has the largest area under its curve, "
+            f"{behind} points more than {names[1]}{bracketed}."
+        )
+    if RANDOM in names[2:]:
+        found = lead_over_random(curves, best)
+        test = ""
+        if found.p_holm is not None:
+            verdict = "significant" if found.p_holm < SIGNIFICANT else "not significant"
+            test = f": {verdict}, p = {p_text(found.p_holm)} (signed ranks, Holm)"
+        said.append(f"Its lead over random is {points(found.area)} points{test}.")
+    if curves.repeats < TESTED_FROM:
+        said.append(
+            f"With {plural(curves.repeats, 'repetition')} no significance is claimed; that takes {TESTED_FROM} or more."
+        )
+    elif len(names) > 1:
+        said.append(told_apart(curves, best))
+    for name in ("understudy", "surrogate"):
+        if name in names[1:]:
+            place = ordinal(names.index(name) + 1)
+            said.append(f"{name} is {place}: {percent(curves, name)} with {curves.schedule[-1]:,} labels.")
+    return said
+
+
+def told_apart(curves: Curves, best: str) -> str:
+    found = rank_strategies(curves)
+    pairs = len(found.names) * (len(found.names) - 1) // 2
+    if found.p_holm is None or smallest_p(curves.repeats, pairs) >= SIGNIFICANT:
+        return f"So few repetitions cannot tell any two apart among all {pairs} pairs."
+    own = found.p_holm[found.names.index(best)]
+    alike = [name for name, p in zip(found.names, own, strict=True) if name != best and p >= SIGNIFICANT]
+    if not alike:
+        return f"It differs significantly from all {plural(len(found.names) - 1, 'other')}."
+    more = f" and {len(alike) - NAMED} more" if len(alike) > NAMED else ""
+    return f"Not told apart from it by signed ranks of all pairs: {', '.join(alike[:NAMED])}{more}."
+
+
+def ordinal(place: int) -> str:
+    ending = "th" if 10 <= place % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place}{ending}"

@@ -1,0 +1,308 @@
+"""Results: every round is a small file of its own, written the moment it ends, and all of them make one table.
+
+    DIR/experiment.json      what is compared; two experiments cannot share a folder
+    DIR/rounds/…/*.parquet   one file a strategy, repetition and number of labels: the truth
+    DIR/results.parquet      one row a round, with all that is the same however often it is run
+    DIR/timings.parquet      one row a round, with what is not: seconds, memory, versions
+
+A file appears whole or not at all, so that a process may be killed at any moment.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Final
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock
+
+from understudy.errors import UnderstudyError
+from understudy.experiments.curves import Curves
+from understudy.experiments.plan import Plan
+
+EXPERIMENT, RESULTS, TIMINGS, ROUNDS = "experiment.json", "results.parquet", "timings.parquet", "rounds"
+FORMAT: Final = 1
+CEILING: Final = "ceiling"  # the learner with all labels
+OFTEN: Final = "margin_x10"  # margin, retrained ten times as often
+CONTROLS: Final = (OFTEN, CEILING)
+SELECTION_ONLY: Final = " (selection only)"  # picks of a system that changes training, judged by the common learner
+
+KEYS: Final = ("dataset", "strategy", "repeat", "round", "labels")
+SAME: Final = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("strategy", pa.string()),
+        ("repeat", pa.int32()),
+        ("round", pa.int32()),
+        ("labels", pa.int32()),
+        ("accuracy", pa.float64()),
+        ("class_accuracy", pa.list_(pa.float64())),
+        ("ece", pa.float64()),
+        ("brier", pa.float64()),
+        ("log_loss", pa.float64()),
+        ("asked_accuracy", pa.float64()),
+        ("class_counts", pa.list_(pa.int32())),
+        ("picks", pa.list_(pa.int32())),
+        ("scores", pa.list_(pa.float32())),
+        ("was_right", pa.list_(pa.bool_())),
+        ("memory", pa.string()),
+    ]
+)
+OTHER: Final = pa.schema(
+    [
+        *(SAME.field(name) for name in KEYS),
+        ("train_seconds", pa.float64()),
+        ("predict_seconds", pa.float64()),
+        ("choose_seconds", pa.float64()),
+        ("peak_memory", pa.int64()),
+        ("peak_device_memory", pa.int64()),
+        ("together", pa.int32()),
+        ("device", pa.string()),
+        ("versions", pa.string()),
+        ("finished", pa.string()),
+    ]
+)
+WHOLE: Final = pa.schema([*SAME, *(field for field in OTHER if field.name not in KEYS)])
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """A training of one run, what it was judged, and the picks that led to it."""
+
+    dataset: str
+    strategy: str
+    repeat: int
+    round: int
+    labels: int
+    accuracy: float
+    class_accuracy: list[float | None]  # None for a class without test items
+    ece: float
+    brier: float
+    log_loss: float
+    asked_accuracy: float | None  # the paper's P
+    class_counts: list[int]  # of all labelled rows
+    picks: list[int]  # rows labelled since the round before, in the order of choice
+    scores: list[float] | None
+    was_right: list[bool] | None  # whether the learner had the label of each pick right beforehand
+    memory: str  # JSON: what the strategy carries to the next round
+    train_seconds: float
+    predict_seconds: float  # for what the strategy is shown of the learner
+    choose_seconds: float  # for all picks of this round
+    peak_memory: int  # bytes
+    peak_device_memory: int
+    together: int  # models that were trained at once
+    device: str
+    versions: str  # JSON
+    finished: str
+
+
+COLUMNS: Final = tuple(field.name for field in fields(Round))
+
+
+@dataclass(frozen=True)
+class Store:
+    """The folder of one experiment."""
+
+    folder: Path
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        path = self.folder / EXPERIMENT
+        try:
+            found = json.loads(path.read_text())
+        except FileNotFoundError:
+            raise UnderstudyError(
+                f"{self.folder} holds no comparison ({EXPERIMENT} is missing); make one: understudy compare"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise UnderstudyError(f"{path} cannot be read ({error}); put it back, or choose another folder") from error
+        if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("plan"), dict):
+            raise UnderstudyError(f"{path} is of another version of understudy; choose another folder")
+        return found
+
+    def begin(self, plan: Plan, also: dict[str, Any]) -> None:
+        """Settle in this folder, or go on in it if it is of the same plan. `also` is noted, and may change."""
+        wanted = {"format": FORMAT, "plan": plan.as_json()}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UnderstudyError(f"cannot write to {self.folder}: {error.strerror}; choose another folder") from error
+        with self._alone():
+            if (self.folder / EXPERIMENT).exists():
+                before = self.settings
+                self._require(before["plan"], plan.as_json())
+                also = {**before, **also, **grown(before, also)}
+            elif (self.folder / ROUNDS).exists():
+                raise UnderstudyError(f"{self.folder} has rounds but no {EXPERIMENT}; choose another folder with --out")
+            write_whole(self.folder / EXPERIMENT, json.dumps({**also, **wanted}, indent=1).encode())
+
+    def _require(self, before: dict[str, Any], wanted: dict[str, Any]) -> None:
+        for name, value in wanted.items():
+            if before.get(name) != value:
+                raise UnderstudyError(
+                    f"{self.folder} is of another experiment: {name} was {shown(before.get(name))} and is now "
+                    f"{shown(value)}; choose another folder with --out"
+                )
+
+    def _alone(self) -> FileLock:
+        """Others who share the folder wait for what is done in here."""
+        return FileLock(self.folder / ".lock")
+
+    def path(self, strategy: str, repeat: int, labels: int) -> Path:
+        return self.folder / ROUNDS / quote(strategy, safe=" ()=,'") / f"{repeat:03}" / f"{labels:07}.parquet"
+
+    def has(self, strategy: str, repeat: int, labels: int) -> bool:
+        return self.path(strategy, repeat, labels).exists()
+
+    def add(self, rounds: Sequence[Round]) -> None:
+        for one in rounds:
+            columns = {name: [getattr(one, name)] for name in COLUMNS}
+            sink = pa.BufferOutputStream()
+            pq.write_table(pa.table(columns, schema=WHOLE), sink, compression="zstd")
+            path = self.path(one.strategy, one.repeat, one.labels)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, sink.getvalue().to_pybytes())
+
+    def rounds_of(self, strategy: str, repeat: int, schedule: Sequence[int]) -> list[Round]:
+        """What is stored of a run, up to the first number of labels that is missing."""
+        found = []
+        for labels in schedule:
+            if not self.has(strategy, repeat, labels):
+                break
+            found.append(Round(**read_table(self.path(strategy, repeat, labels)).to_pylist()[0]))
+        return found
+
+    def count(self) -> int:
+        """How many rounds are stored."""
+        return sum(1 for _ in self._files())
+
+    def _files(self) -> Iterator[Path]:
+        return (self.folder / ROUNDS).glob("*/*/*.parquet")
+
+    def merge(self) -> None:
+        """Make the tables of all rounds that are stored, in an order that does not depend on who came first."""
+        with self._alone():  # else tables of fewer rounds might come after those of more
+            tables = [read_table(path) for path in sorted(self._files())]
+            whole = pa.concat_tables(tables) if tables else WHOLE.empty_table()
+            whole = whole.sort_by([(name, "ascending") for name in ("strategy", "repeat", "labels")])
+            for name, schema in ((RESULTS, SAME), (TIMINGS, OTHER)):
+                sink = pa.BufferOutputStream()
+                pq.write_table(whole.select(schema.names).combine_chunks(), sink, compression="zstd")
+                write_whole(self.folder / name, sink.getvalue().to_pybytes())
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """A finished or unfinished comparison, to be looked at."""
+
+    folder: Path
+    settings: dict[str, Any]
+    table: pa.Table
+    timings: pa.Table
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "Results":
+        """What a folder holds: its rounds where they are there, else the tables made of them."""
+        store = Store(Path(folder))
+        settings = store.settings
+        if (store.folder / ROUNDS).is_dir():
+            store.merge()
+        for name in (RESULTS, TIMINGS):
+            if not (store.folder / name).exists():
+                raise UnderstudyError(f"{store.folder} has no {name} yet; run its comparison first")
+        table = read_table(store.folder / RESULTS)
+        if not len(table):
+            raise UnderstudyError(f"{store.folder} has no finished round yet; run its comparison first")
+        return cls(store.folder, settings, table, read_table(store.folder / TIMINGS))
+
+    @property
+    def strategies(self) -> list[str]:
+        """Who was compared, in the order they were asked for; the controls come last."""
+        found = list(dict.fromkeys(self.table["strategy"].to_pylist()))
+        wanted = [name for spec in self.settings.get("strategies", []) for name in (spec, spec + SELECTION_ONLY)]
+        order = {name: place for place, name in enumerate([*wanted, *CONTROLS])}
+        return sorted(found, key=lambda name: (order.get(name, len(wanted)), name))
+
+    def curves(self, strategies: Sequence[str] | None = None) -> Curves:
+        """Accuracies at the numbers of labels, and of the repetitions, that all these strategies have."""
+        names = [name for name in self.strategies if name != CEILING] if strategies is None else list(strategies)
+        found: dict[str, dict[int, dict[int, float]]] = {name: {} for name in names}
+        columns = (self.table[name].to_pylist() for name in ("strategy", "repeat", "labels", "accuracy"))
+        for strategy, repeat, labels, accuracy in zip(*columns, strict=True):
+            if strategy in found:
+                found[strategy].setdefault(repeat, {})[labels] = accuracy
+        if missing := [name for name in names if not found[name]]:
+            raise UnderstudyError(f"there is no round of {missing[0]} in {self.folder}")
+        # A run that has only begun would leave nothing to compare: those that got furthest count.
+        budgets = sorted({labels for runs in found.values() for run in runs.values() for labels in run})
+        budgets = [at for at in budgets if all(any(at in run for run in runs.values()) for runs in found.values())]
+        repeats = sorted({repeat for runs in found.values() for repeat in runs})
+        whole = [
+            repeat for repeat in repeats
+            if all(repeat in runs and all(at in runs[repeat] for at in budgets) for runs in found.values())
+        ]  # fmt: skip
+        if not budgets or not whole:
+            raise UnderstudyError(f"no repetition in {self.folder} is finished for all strategies; run it to its end")
+        accuracy = {
+            name: np.array([[runs[repeat][at] for at in budgets] for repeat in whole]) for name, runs in found.items()
+        }
+        return Curves(self.table["dataset"][0].as_py(), tuple(budgets), accuracy)
+
+    def ceiling(self) -> np.ndarray | None:
+        """(repeats,): accuracies with all labels."""
+        values = [row["accuracy"] for row in self.table.to_pylist() if row["strategy"] == CEILING]
+        return np.array(values) if values else None
+
+    def picks(self, strategy: str, repeat: int) -> list[np.ndarray]:
+        """The rows of each round, the initial ones first."""
+        rows = [
+            (row["labels"], row["picks"])
+            for row in self.table.to_pylist()
+            if (row["strategy"], row["repeat"]) == (strategy, repeat)
+        ]
+        if not rows:
+            raise UnderstudyError(f"there is no repetition {repeat} of {strategy} in {self.folder}")
+        return [np.array(picks, dtype=np.int64) for _, picks in sorted(rows)]
+
+
+def read_table(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path, partitioning=None)
+    except (OSError, pa.ArrowException):
+        derived = path.name in (RESULTS, TIMINGS)
+        remedy = "restore it from where it was copied" if derived else "delete it, and the same command makes it again"
+        raise UnderstudyError(f"{path} is cut short or no Parquet; {remedy}") from None
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """The file appears with all its content, or stays as it was."""
+    try:
+        with NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part", delete=False) as file:
+            try:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).chmod(0o644)
+                Path(file.name).replace(path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise UnderstudyError(f"cannot write {path}: {error.strerror}; make room, then run the same again") from error
+
+
+def grown(before: dict[str, Any], also: dict[str, Any]) -> dict[str, Any]:
+    """What is noted of those who came before and of those who come now."""
+    strategies = dict.fromkeys([*before.get("strategies", ()), *also.get("strategies", ())])
+    return {"strategies": list(strategies), "repeats": max(before.get("repeats", 0), also.get("repeats", 0))}
+
+
+def shown(value: Any) -> str:
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,283 @@
+"""One unit of a comparison: a strategy's run, in one repetition or in several side by side."""
+
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+
+from understudy.experiments.bench import Bench, inputs_of
+from understudy.experiments.measures import judge
+from understudy.experiments.plan import Plan, finer
+from understudy.experiments.results import CEILING, OFTEN, SELECTION_ONLY, Round
+from understudy.experiments.specs import strategy_of
+from understudy.learners.named import make_learner
+from understudy.learners.protocol import Learner, Model
+from understudy.loop import ActiveLoop, fit_plainly, train_together
+from understudy.strategies.protocol import Augments, Strategy
+from understudy.version import __version__
+
+TIMES_AS_OFTEN: Final = 10
+Maker = Callable[[str, int], Strategy]  # a strategy's spec and the repetition -> the strategy
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What one process does at a time."""
+
+    strategy: str
+    repeats: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        first, last = self.repeats[0], self.repeats[-1]
+        return f"{self.strategy}, {'repetition' if first == last else 'repetitions'} {first}" + (
+            "" if first == last else f"-{last}"
+        )
+
+    def schedule(self, plan: Plan) -> tuple[int, ...]:
+        """The numbers of labels at which it is judged."""
+        return (plan.pool_rows,) if self.strategy == CEILING else plan.schedule
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """All that a unit needs, on any machine."""
+
+    plan: Plan
+    bench: Bench
+    device: str = "cpu"
+    maker: Maker | None = None  # None: strategies by their specs
+
+    def make(self, spec: str, repeat: int) -> Strategy:
+        if self.maker is not None and spec != CEILING:
+            return self.maker(spec, repeat)
+        return strategy_of({CEILING: "random", OFTEN: "margin"}.get(spec, spec))
+
+    def names(self, spec: str) -> tuple[str, ...]:
+        """Under which a run is judged. Systems that change training are also judged by what they chose alone."""
+        strategy = self.make(spec, 0)
+        changes = strategy.needs.hook or isinstance(strategy, Augments)
+        return (spec + SELECTION_ONLY, spec) if changes else (spec,)
+
+    def learner(self) -> Learner:
+        return make_learner(self.plan.learner, self.device)
+
+
+def play(experiment: Experiment, unit: Unit, stored: Mapping[int, Sequence[Round]]) -> Iterator[list[Round]]:
+    """The rounds of a unit that are not stored yet, each as soon as it ends.
+
+    Goes on from what is stored: the last of those trainings is repeated, and where a strategy changes training all are,
+    since each may depend on the one before. Nothing is chosen again.
+    """
+    plan, bench = experiment.plan, experiment.bench
+    runs = [Run.begin(experiment, unit.strategy, repeat) for repeat in unit.repeats]
+    schedule = unit.schedule(plan)
+    done = min(len(stored.get(repeat, ())) for repeat in unit.repeats)
+    if done == len(schedule):
+        return
+    hooked = runs[0].loop.strategy.needs.hook
+    also_plainly = len(experiment.names(unit.strategy)) > 1
+    for number in range(done):
+        for run in runs:
+            run.repeat_round(stored[run.repeat][number], bench)
+        if hooked or number == done - 1:
+            for run in runs:
+                run.loop.recall(json.loads(stored[run.repeat][number].memory))
+            train(runs)
+    for number in range(done, len(schedule)):
+        for run in runs:
+            run.reset_peaks(experiment.device)
+        if number == 0:
+            for run in runs:
+                run.start(plan, bench)
+        else:
+            often = unit.strategy == OFTEN and experiment.maker is None
+            extend(runs, schedule[number - 1 : number + 1], often, bench.truth)
+        train(runs)
+        rounds = [run.finished(number, run.loop.model, experiment) for run in runs]
+        yield [*(judged_plainly(runs, number, experiment) if also_plainly else ()), *rounds]
+
+
+def judged_plainly(runs: Sequence["Run"], number: int, experiment: Experiment) -> list[Round]:
+    """What the common learner makes of the same labels."""
+    start = clock(experiment.device)
+    models = fit_plainly([run.loop for run in runs])
+    seconds = (clock(experiment.device) - start) / len(runs)
+    rounds = [run.finished(number, model, experiment) for run, model in zip(runs, models, strict=True)]
+    return [replace(one, strategy=one.strategy + SELECTION_ONLY, train_seconds=seconds) for one in rounds]
+
+
+def extend(runs: Sequence["Run"], between: Sequence[int], often: bool, truth: np.ndarray) -> None:
+    """From one number of labels to the next, all runs side by side."""
+    steps = finer(between, TIMES_AS_OFTEN) if often else tuple(between)
+    for run in runs:
+        run.forget_picks()
+    for i, (before, after) in enumerate(pairwise(steps)):
+        if i:
+            train(runs)
+        for run in runs:
+            run.choose(after - before, truth)
+
+
+def train(runs: Sequence["Run"]) -> None:
+    device = runs[0].loop.device
+    start = clock(device)
+    train_together([run.loop for run in runs])
+    if any(run.loop.interrupted for run in runs):
+        raise KeyboardInterrupt  # half a training is no result
+    seconds = (clock(device) - start) / len(runs)
+    for run in runs:
+        run.train_seconds += seconds
+        run.together = len(runs)
+
+
+class Run:
+    """One repetition of one strategy, as it goes on."""
+
+    def __init__(self, strategy: str, repeat: int, loop: ActiveLoop) -> None:
+        self.strategy = strategy
+        self.repeat = repeat
+        self.loop = loop
+        self.right = self.judged = 0
+        self.together = 1
+        self.forget_picks()
+
+    @classmethod
+    def begin(cls, experiment: Experiment, strategy: str, repeat: int) -> "Run":
+        plan, bench = experiment.plan, experiment.bench
+        loop = ActiveLoop(
+            bench.pool,
+            experiment.learner(),
+            experiment.make(strategy, repeat),
+            schedule=(),
+            random_state=plan.run_seed(repeat),
+            n_classes=bench.n_classes,
+            device=experiment.device,
+        )
+        return cls(strategy, repeat, loop)
+
+    def forget_picks(self) -> None:
+        """A round begins."""
+        self.picks: list[int] = []
+        self.was_right: list[bool] = []
+        self.scores: list[float] | None = None
+        self.train_seconds = self.predict_seconds = self.choose_seconds = 0.0
+
+    def start(self, plan: Plan, bench: Bench) -> None:
+        rows = np.arange(len(bench.pool)) if self.strategy == CEILING else plan.initial_rows(self.repeat)
+        self.loop.tell(rows, bench.truth[rows])
+        self.picks = [] if self.strategy == CEILING else rows.tolist()
+
+    def repeat_round(self, stored: Round, bench: Bench) -> None:
+        """What is known already happens again, without a choice."""
+        rows = np.array(stored.picks, dtype=np.int64)
+        self.loop.tell(rows, bench.truth[rows])
+        self.right += sum(stored.was_right or ())
+        self.judged += len(stored.was_right or ())
+
+    def choose(self, n: int, truth: np.ndarray) -> None:
+        """The next n labels."""
+        device, start = self.loop.device, clock(self.loop.device)
+        self.loop.view  # noqa: B018  # predicts what the strategy will be shown
+        looked = clock(device)
+        picks = self.loop.rehearse(n, truth)
+        self.predict_seconds += looked - start
+        self.choose_seconds += clock(device) - looked
+        right = self.loop.predicted(picks.rows) == truth[picks.rows]
+        self.right, self.judged = self.right + int(right.sum()), self.judged + n
+        self.picks += picks.rows.tolist()
+        self.scores = [*(self.scores or ()), *picks.scores.tolist()]
+        self.was_right += right.tolist()
+
+    def finished(self, number: int, model: Model, experiment: Experiment) -> Round:
+        """The round that a training ends."""
+        bench, loop = experiment.bench, self.loop
+        if model.interrupted:
+            raise KeyboardInterrupt  # half a training is no result
+        probs = model.predict_proba(inputs_of(bench.test, loop.learner.takes))
+        found = judge(probs, bench.test_labels)
+        return Round(
+            bench.name,
+            self.strategy,
+            self.repeat,
+            number,
+            len(loop.labelled),
+            found.accuracy,
+            [None if np.isnan(value) else float(value) for value in found.class_accuracy],
+            found.ece,
+            found.brier,
+            found.log_loss,
+            self.right / self.judged if self.judged else None,
+            np.bincount(loop.labels[loop.labelled], minlength=bench.n_classes).tolist(),
+            self.picks,
+            self.scores,
+            self.was_right if number else None,
+            json.dumps(loop.memory),
+            self.train_seconds,
+            self.predict_seconds,
+            self.choose_seconds,
+            peak_memory(),
+            peak_device_memory(loop.device),
+            self.together,
+            device_name(loop.device),
+            json.dumps(versions()),
+            datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    @staticmethod
+    def reset_peaks(device: str) -> None:
+        if torch.device(device).type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        with suppress(OSError):  # elsewhere the peak is that of the whole process
+            Path("/proc/self/clear_refs").write_text("5")
+
+
+def clock(device: str) -> float:
+    """Seconds, when all that was asked of the device is done."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def peak_memory() -> int:
+    """Bytes of main memory that this process held at most, since it was last reset."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        try:
+            import resource
+        except ImportError:  # Windows
+            return 0
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def peak_device_memory(device: str) -> int:
+    return torch.cuda.max_memory_allocated() if torch.device(device).type == "cuda" else 0
+
+
+def device_name(device: str) -> str:
+    if torch.device(device).type == "cuda":
+        return str(torch.cuda.get_device_name())
+    return platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """What the numbers may depend on."""
+    return {
+        "understudy": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }

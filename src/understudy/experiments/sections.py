@@ -1,0 +1,377 @@
+"""The sections of a report: each function gives one, or None where there is nothing to show."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.compute as pc
+from markupsafe import Markup
+
+from understudy.data.pool import Pool
+from understudy.experiments import picked, tables
+from understudy.experiments.curves import Curves
+from understudy.experiments.looks import is_variant, looks
+from understudy.experiments.results import OFTEN, SELECTION_ONLY, Results
+from understudy.experiments.statistics import (
+    SIGNIFICANT,
+    TESTED_FROM,
+    compare,
+    contestants,
+    penalty_matrix,
+    rank_strategies,
+    reference_of,
+    smallest_p,
+)
+from understudy.experiments.tables import Grid, by_area, plural
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing for the page, and what is to be seen on it."""
+
+    drawing: Markup
+    caption: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a strategy asked for first; shown at once if it stands out."""
+
+    strategy: str
+    said: str
+    items: list[picked.Shown]
+    strong: bool
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page."""
+
+    key: str
+    title: str
+    link: str  # the title, in a word
+    words: str = ""
+    figures: tuple[Figure, ...] = ()
+    grids: tuple[Grid, ...] = ()
+    items: tuple[Asked, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.figures or self.grids or self.items)
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the sections are made of."""
+
+    results: Results
+    curves: Curves
+    ceiling: np.ndarray | None
+    pool: Pool | None
+    draws: bool
+
+    @property
+    def folder(self) -> Path:
+        return self.results.folder
+
+    @property
+    def ranked(self) -> list[str]:
+        return by_area(self.curves)
+
+    @property
+    def reference(self) -> str:
+        return reference_of(self.curves)
+
+    def figure(self, key: str, caption: str, draw: Callable[[Any], Any]) -> tuple[Figure, ...]:
+        """The figure stored and made part of the page; nothing without matplotlib. `draw` is given the module."""
+        if not self.draws:
+            return ()
+        from understudy.experiments import drawing, figures
+
+        drawn = draw(figures)
+        _, svg = drawing.written(drawn, self.folder / "figures" / key)
+        return (
+            Figure(Markup(drawing.inline(drawn, key, caption, svg.read_text(encoding="utf-8"))), caption),
+        )  # escaped where it is made
+
+
+def learning_curves(of: Material) -> Section:
+    from_repeats = of.curves.repeats > 1
+    band = "mean ± one standard deviation" if from_repeats else "a single repetition, so there is no band"
+
+    def draw(figures: Any) -> Any:
+        top = None if of.ceiling is None else float(of.ceiling.mean())
+        return figures.learning_curves([of.curves], [top], height=3.4)
+
+    dashed = " Dashed: the same learner with all labels." if of.ceiling is not None else ""
+    often = f" {OFTEN} is margin retrained ten times as often." if OFTEN in of.curves.accuracy else ""
+    caption = f"Test accuracy over labels, {plural(of.curves.repeats, 'repetition')}: {band}.{dashed}{often}"
+    figure = of.figure("learning-curves", caption, draw) if len(of.curves.schedule) > 1 else ()
+    words = "" if figure or not of.draws else "There is a single budget, so there are no curves."
+    grids = [tables.compared(of.curves, ceiling=of.ceiling)]
+    if len(of.curves.schedule) > 1:
+        grids.append(tables.saved(of.curves))
+    return Section("curves", "Learning curves", "Curves", words, figure, tuple(grids))
+
+
+def differences(of: Material) -> Section | None:
+    found = compare(of.curves, of.reference)
+    if not found:
+        return None
+
+    def offsets(figures: Any) -> Any:
+        return figures.offset_curves([of.curves], of.reference)
+
+    def areas(figures: Any) -> Any:
+        none = (float("nan"), float("nan"))
+        return figures.differences(
+            {one.strategy: 100 * one.area.mean for one in found},
+            {
+                one.strategy: none if one.area.interval is None else tuple(100 * end for end in one.area.interval)
+                for one in found
+            },
+            of.ranked,
+            f"area under the curve minus that of {of.reference} (points)",
+        )
+
+    spread = "; bands are one standard error" if of.curves.repeats > 1 else ""
+    interval = ", with 95 % interval" if of.curves.repeats > 1 else ""
+    drawn: tuple[Figure, ...] = ()
+    if len(of.curves.schedule) > 1:
+        caption = f"Accuracy minus that of {of.reference} in the same repetition, over labels{spread}."
+        drawn = of.figure("differences", caption, offsets)
+    caption = f"The same over the whole curve: difference in mean accuracy{interval}."
+    words = "" if of.reference == "random" else f"Random was not run, so the others are compared with {of.reference}."
+    return Section(
+        "differences",
+        f"Differences from {of.reference}",
+        "Differences",
+        words,
+        (*drawn, *of.figure("areas", caption, areas)),
+    )
+
+
+def ablations(of: Material) -> Section | None:
+    variants = [name for name in of.curves.accuracy if is_variant(name)]
+    base = next((name for name in ("surrogate", "understudy") if name in of.curves.accuracy), None)
+    if not variants or base is None or len(of.curves.schedule) < 2:
+        return None
+    beside = [name for name in ("margin",) if name in of.curves.accuracy]
+    part = of.curves.only([base, *variants, *beside])
+
+    def draw(figures: Any) -> Any:
+        return figures.offset_curves([part], base, all_strong=True)
+
+    words = " ".join(f"{name}: {MEANINGS[name]}." for name in variants if name in MEANINGS)
+    caption = f"Accuracy of its variants minus that of {base} in the same repetition; mean ± one standard error."
+    return Section("ablations", f"What each part of {base} does", "Parts", words, of.figure("ablations", caption, draw))
+
+
+MEANINGS: Final = {
+    "surrogate_influence": "influence alone (u1)",
+    "surrogate_uncertainty": "uncertainty alone (u2)",
+    "surrogate_uniform": "both with equal weight",
+    "surrogate_lookahead": "look-ahead in place of uncertainty (u3)",
+    "surrogate_variance": "variance alone",
+    "surrogate_blind": "hears labels only when the learner is trained, as the others do",
+}
+
+
+def selection_only(of: Material) -> Section | None:
+    systems = [name for name in of.curves.accuracy if name + SELECTION_ONLY in of.curves.accuracy]
+    if not systems:
+        return None
+    areas = {
+        name: tuple(100 * float(of.curves.area(each).mean()) for each in (name, name + SELECTION_ONLY))
+        for name in systems
+    }
+
+    def draw(figures: Any) -> Any:
+        return figures.pairs(areas, ("the whole system", "its selection only"), "area under the curve (%)")
+
+    words = (
+        "These systems change how the learner is trained. To see what their choice alone is worth, "
+        "the common learner was trained on the same rows."
+    )
+    caption = "Mean accuracy over the whole curve: with the system's own training, and with the common one."
+    return Section(
+        "selection-only", "Selection only", "Selection only", words, of.figure("selection-only", caption, draw)
+    )
+
+
+def pairwise(of: Material) -> Section | None:
+    if len(contestants(of.curves).accuracy) < 2 or of.curves.repeats < 2:
+        return None
+    found, order = penalty_matrix(of.curves), rank_strategies(of.curves)
+    sorted_rows = np.argsort(found.penalty, kind="stable")
+
+    def matrix(figures: Any) -> Any:
+        names = [found.names[i] for i in sorted_rows]
+        return figures.penalties(names, found.matrix[np.ix_(sorted_rows, sorted_rows)], found.penalty[sorted_rows])
+
+    def ranks(figures: Any) -> Any:
+        averages = dict(zip(order.names, order.average.tolist(), strict=True))
+        return figures.ranks(averages, order.groups, of.ranked)
+
+    if of.curves.repeats >= TESTED_FROM:
+        told = "A bar joins those that signed ranks, corrected for all pairs, do not tell apart."
+        n_pairs = len(order.names) * (len(order.names) - 1) // 2
+        if smallest_p(of.curves.repeats, n_pairs) >= SIGNIFICANT:
+            told += f" So few repetitions cannot tell any two apart among {n_pairs} pairs."
+    else:
+        told = f"Below {TESTED_FROM} repetitions nobody is tested, so no bars join those that are alike."
+    drawn = (
+        *of.figure("ranks", f"Mean ranks of areas over repetitions. {told}", ranks),
+        *of.figure(
+            "penalties",
+            "Share of budgets at which the row beats the column by a paired t-test (0.05, not corrected for the number "
+            "of tests). A coloured row is good, a coloured column bad; the penalty is the mean of a column.",
+            matrix,
+        ),
+    )
+    return Section("pairs", "All against all", "Pairs", "", drawn, (tables.ranked(order), tables.penalties(found)))
+
+
+def times(of: Material) -> Section | None:
+    choosing, training = seconds_a_pick(of.results, [name for name in of.ranked if not name.endswith(SELECTION_ONLY)])
+    if not choosing:
+        return None
+
+    def draw(figures: Any) -> Any:
+        return figures.seconds(choosing, training)
+
+    together = max(of.results.timings["together"].to_pylist(), default=1)
+    devices = ", ".join(sorted(set(of.results.timings["device"].to_pylist())))
+    side = f" {together} models were trained at once, and share the time." if together > 1 else ""
+    caption = (
+        "Time a pick, logarithmic: for choosing, predictions of the pool included, and for training divided by the "
+        f"labels between two trainings. On {devices}.{side}"
+    )
+    grid = Grid(
+        "seconds a pick",
+        ("strategy", "choosing", "training"),
+        tuple((name, f"{choosing[name]:.3g}", f"{training[name]:.3g}") for name in choosing),
+    )
+    return Section("time", "Time", "Time", "", of.figure("time", caption, draw), (grid,))
+
+
+def seconds_a_pick(results: Results, names: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
+    """For choosing (with predicting) and for training, over all rounds but the first, whose rows nobody chose."""
+    keys = ["strategy", "repeat", "labels"]
+    picks = results.table.select(keys).append_column("n", pc.list_value_length(results.table["picks"]))
+    rows = results.timings.filter(pc.greater(results.timings["round"], 0)).join(picks, keys).to_pylist()
+    choosing, training = {}, {}
+    for name in names:
+        own = [row for row in rows if row["strategy"] == name]
+        n = sum(row["n"] or 0 for row in own)
+        if n:
+            choosing[name] = sum(row["choose_seconds"] + row["predict_seconds"] for row in own) / n
+            training[name] = sum(row["train_seconds"] for row in own) / n
+    return choosing, training
+
+
+def calibration(of: Material) -> Section | None:
+    panels = {}
+    for title, column in (
+        ("calibration error (ECE) of the learner", "ece"),
+        ("P: share of asked-for labels it had right", "asked_accuracy"),
+    ):
+        values = means_over_labels(of.results, column, of.ranked)
+        if any(len(labels) > 1 for labels, _ in values.values()):
+            panels[title] = values
+    if not panels:
+        return None
+
+    def draw(figures: Any) -> Any:
+        return figures.over_labels(panels, of.ranked)
+
+    caption = (
+        "Means over repetitions. Left: how far the learner's confidence is from its accuracy on test items. Right: of "
+        "the rows a strategy had asked for so far, the share whose label the learner knew; hard questions make it low."
+    )
+    return Section("calibration", "What the learner knew", "Learner", "", of.figure("calibration", caption, draw))
+
+
+def means_over_labels(results: Results, column: str, names: Sequence[str]) -> dict[str, tuple[list[int], Any]]:
+    """For each strategy the numbers of labels and the mean of a column at each of them, where there is one."""
+    table = results.table.select(["strategy", "labels", column])
+    table = table.filter(pc.is_valid(table[column]))
+    grouped = table.group_by(["strategy", "labels"]).aggregate([(column, "mean")]).sort_by("labels").to_pylist()
+    out = {}
+    for name in names:
+        own = [one for one in grouped if one["strategy"] == name]
+        if own:
+            out[name] = [one["labels"] for one in own], np.array([one[f"{column}_mean"] for one in own])
+    return out
+
+
+def balance(of: Material) -> Section | None:
+    names = [name for name in of.ranked if not name.endswith(SELECTION_ONLY)]
+    counts = picked.class_counts(of.results, names, of.curves.schedule[-1])
+    if not counts:
+        return None
+    size = len(next(iter(counts.values())))
+    known = of.results.settings.get("plan", {}).get("classes") or []
+    classes = [str(name) for name in known] if len(known) == size else [str(i) for i in range(size)]
+    pool = picked.pool_counts(of.results, of.pool)
+
+    def draw(figures: Any) -> Any:
+        return figures.class_balance(classes, counts, pool, of.ranked)
+
+    line = " The line is the pool." if pool is not None else ""
+    caption = f"Share of each class among the first {of.curves.schedule[-1]:,} labels, over all repetitions.{line}"
+    return Section("balance", "Classes that were picked", "Classes", "", of.figure("class-balance", caption, draw))
+
+
+def places(of: Material) -> Section | None:
+    if of.pool is None or of.pool.features is None or not of.draws:
+        return None
+    names = [name for name in of.ranked if not name.endswith(SELECTION_ONLY)]
+    found = picked.pool_map(of.results, of.pool.features, names)
+    if not found.picks:
+        return None
+
+    def draw(figures: Any) -> Any:
+        return figures.pool_map(found.points, found.picks, of.ranked)
+
+    most = max(map(len, found.picks.values()))
+    caption = (
+        f"The pool ({plural(len(found.points), 'row')} of it, grey) along its two principal axes, and the first "
+        f"{most} rows that each strategy asked for in the first repetition."
+    )
+    return Section("map", "Where the picks lie", "Map", "", of.figure("map", caption, draw))
+
+
+def first_items(of: Material) -> Section | None:
+    if of.pool is None or of.pool.items is None:
+        return None
+    n = picked.FIRST if of.pool.items.kind == "image" else picked.FIRST_TEXTS
+    shown = []
+    for name, look in looks(of.ranked).items():
+        rows, right = ([], []) if name.endswith(SELECTION_ONLY) else picked.first_asked(of.results, name, n)
+        if rows:
+            known = [one for one in right if one is not None]
+            said = f"the learner had {sum(known)} of {len(known)} right" if known else ""
+            shown.append(Asked(name, said, picked.shown(of.pool, rows, right), look.strong))
+    if not shown:
+        return None
+    words = (
+        f"The first {max(len(asked.items) for asked in shown)} that each strategy asked for after the initial labels, "
+        "in the first repetition and in its order. Orange marks those the learner had wrong."
+    )
+    return Section("items", "What was asked first", "Asked first", words, items=tuple(shown))
+
+
+SECTIONS: Final[tuple[Callable[[Material], Section | None], ...]] = (
+    learning_curves,
+    differences,
+    ablations,
+    selection_only,
+    pairwise,
+    first_items,
+    balance,
+    places,
+    calibration,
+    times,
+)

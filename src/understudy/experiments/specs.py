@@ -1,0 +1,66 @@
+"""Strategies as they are typed: `margin`, `surrogate(width=0.25)`, `my_module:MyStrategy`."""
+
+import ast
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from understudy.errors import UnderstudyError
+from understudy.strategies.protocol import Strategy
+from understudy.strategies.registry import make_strategy
+
+
+def split_specs(text: str) -> list[str]:
+    """A list of strategies, cut at the commas outside of parentheses; the blanks do not count."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            parts.append("")
+        elif not letter.isspace():
+            parts[-1] += letter
+    if depth:
+        raise UnderstudyError(f"a parenthesis is not closed in {text!r}")
+    if not all(parts):
+        raise UnderstudyError(f"strategies are names with commas between them; got {text!r}")
+    return parts
+
+
+def strategy_of(spec: str) -> Strategy:
+    """The strategy that a spec names, made anew."""
+    head, settings = parsed(spec)
+    if ":" not in head:
+        return make_strategy(head, **settings)
+    module, _, attribute = head.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UnderstudyError(f"{head!r} cannot be imported: {error}; is its folder on PYTHONPATH?") from error
+    try:
+        made = found(**settings) if callable(found) else found
+    except TypeError as error:
+        raise UnderstudyError(f"{head!r} cannot be called to make a strategy: {error}") from error
+    if not isinstance(made, Strategy):
+        raise UnderstudyError(f"{head!r} is no strategy; it needs `needs` and `select` (docs/strategies.md)")
+    return made
+
+
+def parsed(spec: str) -> tuple[str, dict[str, Any]]:
+    """The name and the settings of a spec."""
+    head, opening, rest = spec.partition("(")
+    if not opening:
+        return head, {}
+    try:
+        call = ast.parse(f"_({rest}", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or any(keyword.arg is None for keyword in call.keywords):
+            raise ValueError("not settings")
+        return head, {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+    except (SyntaxError, ValueError):
+        raise UnderstudyError(f"settings are written name(setting=value), texts in quotes; got {spec!r}") from None
+
+
+def checked_specs(specs: Sequence[str]) -> tuple[str, ...]:
+    """Each of them once, and each known."""
+    for spec in dict.fromkeys(specs):
+        strategy_of(spec)
+    return tuple(dict.fromkeys(specs))

@@ -1,0 +1,386 @@
+"""What learning curves say about strategies: areas, labels saved, paired differences, penalties, ranks.
+
+Each figure is explained in docs/statistics.md. Accuracies are fractions. Repetitions are paired, so differences are
+taken within a repetition first. All budgets count: nothing here picks the best of several rounds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.optimize import isotonic_regression
+from scipy.stats import friedmanchisquare, rankdata, studentized_range, t
+
+from understudy.errors import UnderstudyError
+from understudy.experiments.curves import Curves, area_over_width
+
+CONFIDENCE: Final = 0.95
+SIGNIFICANT: Final = 0.05
+TESTED_FROM: Final = 10  # repetitions; with fewer there are intervals, no p-values
+RESAMPLES: Final = 10_000
+EARLY: Final = 1_000  # labels
+# Shown beside the strategies, never compared with them: they had more labels, or more trainings.
+CONTEXT: Final = ("ceiling", "margin_x10")
+# Sums of the same accuracies may differ in their last digits. To this many decimals they are the same.
+DECIMALS: Final = 12
+
+
+# What is compared with what
+
+
+def contestants(curves: Curves) -> Curves:
+    """The curves without those that are context."""
+    return curves.only(name for name in curves.accuracy if name not in CONTEXT)
+
+
+def reference_of(curves: Curves, wanted: str | None = None) -> str:
+    """What the others are compared with: what is wanted, else random, else the first strategy."""
+    names = list(contestants(curves).accuracy)
+    if not names:
+        raise UnderstudyError(f"no strategy of {curves.dataset} can be compared; run at least one, random for instance")
+    if wanted is None:
+        return "random" if "random" in names else names[0]
+    if wanted not in names:
+        raise UnderstudyError(f"the reference {wanted!r} is not among the strategies: {', '.join(names)}")
+    return wanted
+
+
+# Single strategies
+
+
+def mean_and_deviation(values: Float[np.ndarray, "r t"]) -> tuple[Float[np.ndarray, "t"], Float[np.ndarray, "t"]]:
+    """Of each budget: mean and standard deviation (of a sample) over repetitions; of a single one the latter is NaN."""
+    if len(values) == 1:
+        return values[0], np.full(values.shape[1], np.nan)
+    return values.mean(0), values.std(0, ddof=1)
+
+
+def log_area(curves: Curves, strategy: str) -> Float[np.ndarray, "r"]:
+    """The area over the logarithm of the labels, over its width: a doubling weighs the same wherever it is."""
+    if curves.schedule[0] < 1:
+        raise UnderstudyError(f"the first budget is {curves.schedule[0]}; areas over the logarithm need one label")
+    return area_over_width(curves.of(strategy), np.log(curves.schedule))
+
+
+def early(curves: Curves) -> Curves:
+    """The budgets of up to 1,000 labels; where these are none or all, the first third."""
+    n = sum(budget <= EARLY for budget in curves.schedule)
+    if n in (0, len(curves.schedule)):
+        n = -(-len(curves.schedule) // 3)
+    return curves.first(n)
+
+
+# Labels saved
+
+
+def rising(curves: Curves, strategy: str) -> Float[np.ndarray, "t"]:
+    """The nearest curve to the mean one, by least squares, that never falls.
+
+    A running maximum would count every lucky rise that the next rounds take back, and favour noisy strategies.
+    """
+    never_falls: np.ndarray = isotonic_regression(curves.of(strategy).mean(0)).x
+    return never_falls
+
+
+def labels_to_reach(curves: Curves, strategy: str, accuracy: float) -> float | None:
+    """How many labels it took, between budgets by interpolation; None where it was never reached.
+
+    At most the first budget, which is returned, where the curve starts there or above.
+    """
+    return crossing(rising(curves, strategy), curves.schedule, accuracy)
+
+
+def crossing(curve: Float[np.ndarray, "t"], schedule: tuple[int, ...], accuracy: float) -> float | None:
+    """Where a curve that never falls first is as high; the first budget if it starts so, None if it never is."""
+    if accuracy > curve[-1]:
+        return None
+    i = int(np.searchsorted(curve, accuracy))
+    if i == 0:
+        return float(schedule[0])
+    return float(np.interp(accuracy, curve[i - 1 : i + 1], schedule[i - 1 : i + 1]))
+
+
+def shared_range(curves: Curves, strategy: str, reference: str | None = None) -> tuple[float, float] | None:
+    """The accuracies at which both curves can be read, from the higher start to the lower end; None if none."""
+    one, other = rising(curves, strategy), rising(curves, reference_of(curves, reference))
+    low, high = max(one[0], other[0]), min(one[-1], other[-1])
+    return (float(low), float(high)) if low <= high else None
+
+
+def labelling_efficiency(curves: Curves, strategy: str, accuracy: float, reference: str | None = None) -> float | None:
+    """How many labels of the reference one label of the strategy is worth; None outside the shared range."""
+    shared = shared_range(curves, strategy, reference)
+    if shared is None or not shared[0] <= accuracy <= shared[1]:
+        return None
+    theirs = labels_to_reach(curves, reference_of(curves, reference), accuracy)
+    ours = labels_to_reach(curves, strategy, accuracy)
+    return None if theirs is None or ours is None else theirs / ours
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What an accuracy cost a strategy and the reference, in labels; None where one never reached it."""
+
+    accuracy: float
+    labels: float | None
+    of_reference: float | None
+
+    @property
+    def saved(self) -> float | None:
+        return None if self.labels is None or self.of_reference is None else self.of_reference - self.labels
+
+    @property
+    def share_saved(self) -> float | None:
+        return None if self.saved is None or self.of_reference is None else self.saved / self.of_reference
+
+
+def labels_saved(
+    curves: Curves, strategy: str, reference: str | None = None, accuracies: Sequence[float] | None = None
+) -> tuple[Reach, ...]:
+    """What each of the accuracies cost; by default those the reference had at each budget but the first."""
+    ours, theirs = rising(curves, strategy), rising(curves, reference_of(curves, reference))
+    if accuracies is None:
+        accuracies = np.unique(theirs[1:]).tolist()
+    return tuple(
+        Reach(level, crossing(ours, curves.schedule, level), crossing(theirs, curves.schedule, level))
+        for level in accuracies
+    )
+
+
+# Paired differences
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A mean over repetitions, and the interval that holds it with 95 % confidence; a single one has no interval."""
+
+    mean: float
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a strategy differs from a reference. Positive: the strategy is better."""
+
+    strategy: str
+    reference: str
+    area: Difference
+    log_area: Difference
+    early_area: Difference
+    budgets: tuple[Difference, ...]
+    bootstrap: tuple[float, float] | None  # another interval of the area
+    wins: int  # repetitions with the larger area
+    ties: int
+    losses: int
+    p: float | None  # of the area, by Wilcoxon's signed ranks
+    p_holm: float | None  # the same, corrected for the number of strategies
+
+
+def compare(curves: Curves, reference: str | None = None, seed: int = 0) -> tuple[Comparison, ...]:
+    """Every strategy against the reference, in the order of the curves."""
+    reference, curves = reference_of(curves, reference), contestants(curves)
+    start = early(curves)
+    others = [name for name in curves.accuracy if name != reference]
+    areas = {name: same_digits(curves.area(name) - curves.area(reference)) for name in others}
+    tested = curves.repeats >= TESTED_FROM
+    p = [signed_rank_p(areas[name]) for name in others] if tested else []
+    corrected = holm(np.array(p, dtype=float)).tolist()
+    return tuple(
+        Comparison(
+            name,
+            reference,
+            area=paired(areas[name]),
+            log_area=paired(log_area(curves, name) - log_area(curves, reference)),
+            early_area=paired(start.area(name) - start.area(reference)),
+            budgets=tuple(paired(column) for column in (curves.of(name) - curves.of(reference)).T),
+            bootstrap=bootstrap_interval(areas[name], seed),
+            wins=int((areas[name] > 0).sum()),
+            ties=int((areas[name] == 0).sum()),
+            losses=int((areas[name] < 0).sum()),
+            p=p[i] if tested else None,
+            p_holm=corrected[i] if tested else None,
+        )
+        for i, name in enumerate(others)
+    )
+
+
+def same_digits(values: np.ndarray) -> np.ndarray:
+    return np.round(values, DECIMALS)
+
+
+def paired(differences: Float[np.ndarray, "r"]) -> Difference:
+    """Mean and t-interval of differences within repetitions."""
+    mean = float(differences.mean())
+    if len(differences) == 1:
+        return Difference(mean, None)
+    half = critical_t(len(differences), CONFIDENCE) * float(differences.std(ddof=1)) / len(differences) ** 0.5
+    return Difference(mean, (mean - half, mean + half))
+
+
+def critical_t(repeats: int, confidence: float) -> float:
+    """What |t| of that many differences stays below with this probability if there is none on average."""
+    return float(t.ppf((1 + confidence) / 2, repeats - 1))
+
+
+def bootstrap_interval(
+    differences: Float[np.ndarray, "r"], seed: int = 0, resamples: int = RESAMPLES
+) -> tuple[float, float] | None:
+    """The middle 95 % of the means of as many repetitions, drawn with replacement; None for a single one."""
+    n = len(differences)
+    if n == 1:
+        return None
+    means = differences[np.random.default_rng(seed).integers(n, size=(resamples, n))].mean(1)
+    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(low), float(high)
+
+
+def signed_rank_p(differences: Float[np.ndarray, "r"]) -> float:
+    """Two-sided p of Wilcoxon's signed-rank test, exact with ties and zeros too. Costs O(r³).
+
+    Zeros are ranked and then left out (Pratt); the rest could have had any signs. Twice a rank is whole, so all sums
+    of ranks are counted by adding one rank after the other.
+    """
+    ranks = np.rint(2 * rankdata(abs(differences))).astype(int)[differences != 0]
+    chance = np.zeros(ranks.sum() + 1)  # of each sum of positive ranks
+    chance[0] = 1
+    for rank in ranks:
+        chance[rank:] = (chance[rank:] + chance[: len(chance) - rank]) / 2
+        chance[:rank] /= 2
+    seen = ranks[differences[differences != 0] > 0].sum()
+    tail = min(chance[: seen + 1].sum(), chance[seen:].sum())
+    return float(min(1.0, 2 * tail))
+
+
+def holm(p: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+    """Corrected for their number: with these, a false one among all those below 0.05 has a chance of 5 % at most."""
+    order = np.argsort(p, kind="stable")
+    out = np.empty_like(p)
+    out[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1)
+    return out
+
+
+def smallest_p(repeats: int, comparisons: int) -> float:
+    """The smallest corrected p that so many repetitions can give: one better every time, among so many comparisons."""
+    return min(1.0, comparisons * 2.0 ** (1 - repeats))
+
+
+# All pairs
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """In `matrix[i, j]` the share of budgets at which i was significantly better than j, summed over data sets."""
+
+    names: tuple[str, ...]
+    matrix: Float[np.ndarray, "s s"]
+    datasets: tuple[str, ...]
+
+    @property
+    def penalty(self) -> Float[np.ndarray, "s"]:
+        """(s,): the mean of each column: how much a strategy is beaten. Lower is better."""
+        return self.matrix.mean(0)
+
+    @property
+    def wins(self) -> Float[np.ndarray, "s"]:
+        """(s,): the sum of each row: how much it beats others."""
+        return self.matrix.sum(1)
+
+
+def penalty_matrix(*curves: Curves) -> Penalties:
+    """Who is better than whom, and how often (Ash et al. 2020); of strategies that all data sets have."""
+    names = in_all(curves)
+    matrix = np.zeros((len(names), len(names)))
+    for one in curves:
+        if one.repeats < 2:
+            raise UnderstudyError(f"{one.dataset} has one repetition; a penalty matrix needs at least two")
+        matrix += significantly_better(np.stack([one.of(name) for name in names])).mean(-1)
+    return Penalties(names, matrix, tuple(one.dataset for one in curves))
+
+
+def in_all(curves: Sequence[Curves]) -> tuple[str, ...]:
+    """The contestants that all data sets have, in the order of the first."""
+    if not curves:
+        raise UnderstudyError("no curves to compare; give those of at least one data set")
+    names = tuple(name for name in contestants(curves[0]).accuracy if all(name in one.accuracy for one in curves))
+    if len(names) < 2:
+        raise UnderstudyError(f"{len(names)} strategies in all data sets; a comparison of all pairs needs two")
+    return names
+
+
+def significantly_better(values: Float[np.ndarray, "s r t"]) -> Bool[np.ndarray, "s s t"]:
+    """Whether the first strategy beats the second at a budget, by the paired t-test (two-sided, 0.05)."""
+    differences = same_digits(values[:, None] - values[None])  # (s, s, r, t)
+    repeats = values.shape[1]
+    limit = critical_t(repeats, 1 - SIGNIFICANT) * differences.std(2, ddof=1)
+    # Multiplied out, so that differences which are all the same count where they are not 0.
+    better: np.ndarray = differences.mean(2) * repeats**0.5 > limit
+    return better
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Strategies by their average rank in area (1 is best) over blocks: the repetitions of all data sets."""
+
+    names: tuple[str, ...]  # best first
+    average: Float[np.ndarray, "s"]
+    blocks: int
+    friedman_p: float | None  # that all strategies are the same; None below ten blocks or three strategies
+    critical_difference: float | None  # of average ranks, by Nemenyi's test; None below ten blocks
+    p_holm: Float[np.ndarray, "s s"] | None  # of all pairs by signed ranks; None below ten blocks
+    groups: tuple[tuple[str, ...], ...]  # neighbours in rank of whom no two differ significantly by those
+
+
+def rank_strategies(*curves: Curves) -> Ranks:
+    """Average ranks, and which of them can be told apart; of strategies that all data sets have."""
+    names = in_all(curves)
+    areas = same_digits(np.concatenate([[one.area(name) for name in names] for one in curves], axis=1))  # (s, blocks)
+    average = rankdata(-areas, axis=0).mean(1)
+    order = np.argsort(average, kind="stable")
+    areas, blocks, tested = areas[order], areas.shape[1], areas.shape[1] >= TESTED_FROM
+    p = p_of_pairs(areas) if tested else None
+    best_first = tuple(names[i] for i in order)
+    return Ranks(
+        best_first,
+        average[order],
+        blocks,
+        friedman_p(areas) if tested else None,
+        nemenyi(len(names), blocks) if tested else None,
+        p,
+        () if p is None else tuple(best_first[start:end] for start, end in runs_without(p < SIGNIFICANT)),
+    )
+
+
+def p_of_pairs(areas: Float[np.ndarray, "s b"]) -> Float[np.ndarray, "s s"]:
+    """Signed ranks of each pair, corrected for the number of pairs; 1 on the diagonal."""
+    pairs = np.triu_indices(len(areas), 1)
+    p = np.eye(len(areas))
+    p[pairs] = holm(np.array([signed_rank_p(same_digits(areas[i] - areas[j])) for i, j in zip(*pairs, strict=True)]))
+    return np.maximum(p, p.T)
+
+
+def friedman_p(areas: Float[np.ndarray, "s b"]) -> float | None:
+    if len(areas) < 3:
+        return None
+    if (areas == areas[0]).all():
+        return 1.0
+    return float(friedmanchisquare(*areas).pvalue)
+
+
+def nemenyi(strategies: int, blocks: int) -> float:
+    """How far apart two average ranks must be to differ significantly (Demšar 2006)."""
+    q = studentized_range.ppf(1 - SIGNIFICANT, strategies, np.inf) / 2**0.5
+    return float(q * (strategies * (strategies + 1) / (6 * blocks)) ** 0.5)
+
+
+def runs_without(different: Bool[np.ndarray, "s s"]) -> list[tuple[int, int]]:
+    """Start and end of each longest run of at least two neighbours without a pair that differs."""
+    runs: list[tuple[int, int]] = []
+    for start in range(len(different)):
+        end = start + 1
+        while end < len(different) and not different[start:end, end].any():
+            end += 1
+        if end - start > 1 and (not runs or end > runs[-1][1]):
+            runs.append((start, end))
+    return runs

@@ -1,0 +1,395 @@
+"""Tables of comparisons: for the terminal, in Markdown and in LaTeX. What the figures mean: docs/statistics.md.
+
+A table is made once, as a grid of words, and written in three ways.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from understudy.experiments.curves import Curves, spread
+from understudy.experiments.statistics import (
+    SIGNIFICANT,
+    TESTED_FROM,
+    Comparison,
+    Difference,
+    Penalties,
+    Ranks,
+    Reach,
+    compare,
+    contestants,
+    early,
+    labels_saved,
+    log_area,
+    reference_of,
+    smallest_p,
+)
+
+NAMES: Final = (34, 26, 20)  # the longest names in terminals that are wide, less so, narrow
+FEWEST: Final = 3  # budgets
+OFTEN: Final = "margin_x10"
+CEILING: Final = "ceiling"
+NOT_REACHED: Final = "–"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The words of a table. The first column holds names; `apart` are rows of context, below a line."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    apart: tuple[tuple[str, ...], ...] = ()
+    bold: frozenset[tuple[int, int]] = frozenset()  # row and column
+    notes: tuple[str, ...] = ()
+
+
+# What is in them
+
+
+def compared(
+    curves: Curves,
+    reference: str | None = None,
+    ceiling: np.ndarray | None = None,
+    n_budgets: int = 6,
+    full: bool = True,
+    comparisons: Sequence[Comparison] | None = None,
+) -> Grid:
+    """Accuracies at some budgets, areas, and differences from the reference; the largest area first.
+
+    `ceiling` are the accuracies with all labels. Without `full` there are fewer columns, and the deviations of the
+    areas alone: what a terminal has room for. `comparisons` are what `compare` said, if it was asked already.
+    """
+    reference, all_curves, curves = reference_of(curves, reference), curves, contestants(curves)
+    names = by_area(curves)
+    found = {one.strategy: one for one in (compare(curves, reference) if comparisons is None else comparisons)}
+    shown = spaced(range(len(curves.schedule)), n_budgets)
+    tested = curves.repeats >= TESTED_FROM and len(found) > 0
+
+    def measured(name: str) -> list[tuple[np.ndarray, int]]:
+        """The columns of numbers: a value for each repetition, and how many decimals are shown."""
+        part = all_curves.only([name])
+        areas = [(part.area(name), 2)]
+        if full:
+            areas += [(early(part).area(name), 2), (log_area(part, name), 2)]
+        return [(part.of(name)[:, i], 1) for i in shown] + areas
+
+    def compared_cells(name: str) -> list[str]:
+        if name not in found:
+            said = ["reference" if name == reference else ""]
+            return said + [""] * (full + tested)
+        one = found[name]
+        return [points(one.area)] + [f"{one.wins}/{one.ties}/{one.losses}"] * full + [p_text(one.p_holm)] * tested
+
+    def row(name: str, columns: list[tuple[np.ndarray, int]]) -> tuple[str, ...]:
+        numbers = [mean_and_std(values, n, deviation=full or n == 2) for values, n in columns]
+        return (name, *numbers, *compared_cells(name))
+
+    found_columns = {name: measured(name) for name in names}
+
+    deviations = "mean±std" if full else "mean (area: ±std)"
+    budgets = tuple(f"{curves.schedule[i]:,}" for i in shown)
+    areas = ("area", "early area", "log area") if full else ("area",)
+    return Grid(
+        f"{curves.dataset}: test accuracy in %, {deviations} of {plural(curves.repeats, 'repetition')}",
+        ("strategy", *budgets, *areas, f"minus {reference}", *["win/tie/loss"] * full, *["p (Holm)"] * tested),
+        tuple(row(name, columns) for name, columns in found_columns.items()),
+        apart=(row(OFTEN, measured(OFTEN)),) if OFTEN in all_curves.accuracy else (),
+        bold=largest([[round(100 * values.mean(), n) for values, n in columns] for columns in found_columns.values()]),
+        notes=tuple(notes_on(all_curves, reference, list(found.values()), ceiling, len(shown), full)),
+    )
+
+
+def notes_on(
+    curves: Curves,
+    reference: str,
+    found: Sequence[Comparison],
+    ceiling: np.ndarray | None,
+    n_shown: int,
+    full: bool,
+) -> Iterable[str]:
+    """What a reader of the table of comparisons must know, a sentence each."""
+    if n_shown < len(curves.schedule):
+        yield f"{n_shown} of {len(curves.schedule)} budgets shown; area: the mean accuracy over all of them."
+    else:
+        yield "Area: the mean accuracy over all numbers of labels."
+    if full:
+        yield f"Early area: up to {early(curves).schedule[-1]:,} labels; log area: over the logarithm of the labels."
+    if found:
+        interval = ", with 95 % interval" if curves.repeats > 1 else ""
+        yield f"Minus {reference}: in points of area, paired{interval}."
+    if found and curves.repeats >= TESTED_FROM:
+        yield f"p: signed ranks, corrected for {plural(len(found), 'comparison')}."
+        yield from limits_of(curves.repeats, len(found))
+    elif found:
+        yield f"p-values are given from {TESTED_FROM} repetitions on."
+    if ceiling is None and CEILING in curves.accuracy:
+        ceiling = curves.of(CEILING)[:, -1]
+    if ceiling is not None:
+        yield f"Ceiling, trained on all labels: {mean_and_std(ceiling, 1)}."
+    if OFTEN in curves.accuracy:
+        yield f"{OFTEN}: retrained ten times as often; for orientation, not compared."
+
+
+def limits_of(repeats: int, comparisons: int) -> Iterable[str]:
+    """A warning where the correction leaves no room for a significant p."""
+    least = smallest_p(repeats, comparisons)
+    if least >= SIGNIFICANT:
+        yield f"So many, with {repeats} repetitions, cannot give a p below {least:.2f}: repeat more or compare fewer."
+
+
+def saved(
+    curves: Curves, reference: str | None = None, accuracies: Sequence[float] | None = None, n_accuracies: int = 6
+) -> Grid:
+    """How many labels each accuracy took, and how many fewer than with the reference; the largest area first."""
+    reference, curves = reference_of(curves, reference), contestants(curves)
+    reached = {name: labels_saved(curves, name, reference, accuracies) for name in by_area(curves)}
+    levels = spaced(range(len(reached[reference])), n_accuracies)
+
+    def cell(name: str, reach: Reach) -> str:
+        if reach.labels is None:
+            return NOT_REACHED
+        if name == reference or reach.saved is None or reach.share_saved is None:
+            return f"{reach.labels:,.0f}"
+        return f"{reach.labels:,.0f} ({whole(reach.saved)}, {whole(100 * reach.share_saved)} %)"
+
+    return Grid(
+        f"{curves.dataset}: labels to reach an accuracy (fewer than with {reference}, in %)",
+        ("strategy", *(f"{100 * reached[reference][i].accuracy:.1f} %" for i in levels)),
+        tuple((name, *(cell(name, reaches[i]) for i in levels)) for name, reaches in reached.items()),
+        notes=(
+            f"By interpolation of mean curves of {plural(curves.repeats, 'repetition')}; {NOT_REACHED}: never reached.",
+            *([] if accuracies is not None else [f"Accuracies are those of {reference} at its budgets."]),
+        ),
+    )
+
+
+def penalties(found: Penalties) -> Grid:
+    """The matrix of penalties: how often the row was significantly better than the column; the least penalty first."""
+    order = np.argsort(found.penalty, kind="stable")
+    matrix, penalty = found.matrix[np.ix_(order, order)], found.penalty[order]
+    numbers = range(1, len(order) + 1)
+    rows = [
+        (f"{number} {found.names[i]}", *(f"{value:.2f}" if j + 1 != number else "" for j, value in enumerate(line)))
+        for number, i, line in zip(numbers, order, matrix, strict=True)
+    ]
+    lowest = {(len(rows), j + 1) for j, value in enumerate(penalty) if value == penalty.min() < penalty.max()}
+    return Grid(
+        f"{', '.join(found.datasets)}: share of budgets at which the row is significantly better than the column",
+        ("strategy", *map(str, numbers)),
+        tuple(rows),
+        apart=(("penalty (mean of column)", *(f"{value:.2f}" for value in penalty)),),
+        bold=frozenset(lowest),
+        notes=(f"Paired t-tests at {SIGNIFICANT}; at most {len(found.datasets)} a cell; a low penalty is good.",),
+    )
+
+
+def ranked(found: Ranks) -> Grid:
+    """Average ranks; strategies that share a letter could not be told apart."""
+    letters = {
+        name: "".join(letter(i) for i, group in enumerate(found.groups) if name in group) for name in found.names
+    }
+    tested = found.p_holm is not None
+    notes = [f"Ranks of areas in {plural(found.blocks, 'block')}; 1 is best."]
+    if tested:
+        n_pairs = len(found.names) * (len(found.names) - 1) // 2
+        notes.append(f"The same letter: not told apart by signed ranks, corrected for {plural(n_pairs, 'pair')}.")
+        notes += limits_of(found.blocks, n_pairs)
+        notes.append(f"Critical difference of ranks (Nemenyi): {found.critical_difference:.2f}.")
+    if found.friedman_p is not None:
+        notes.append(f"That all are the same: p {p_text(found.friedman_p)} (Friedman).")
+    return Grid(
+        "average ranks",
+        ("strategy", "rank", *["same"] * tested),
+        tuple(
+            (name, f"{rank:.2f}", *[letters[name]] * tested)
+            for name, rank in zip(found.names, found.average, strict=True)
+        ),
+        notes=tuple(notes),
+    )
+
+
+# How they are written
+
+
+def as_rich(grid: Grid, longest: int = NAMES[0]) -> Table:
+    """For a terminal. No cell is broken over lines, and long names lose their middle."""
+    table = Table(
+        title=Text(grid.title),
+        caption=Text("\n".join(grid.notes)) if grid.notes else None,
+        title_justify="left",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for i, heading in enumerate(grid.headings):
+        table.add_column(Text(heading), justify="right" if i else "left", no_wrap=True)
+    for i, row in enumerate((*grid.rows, *grid.apart)):
+        if i == len(grid.rows):
+            table.add_section()
+        name, *cells = (Text(cell, "bold" if (i, j) in grid.bold else "") for j, cell in enumerate(row))
+        table.add_row(Text(short(name.plain, longest), name.style), *cells)
+    return table
+
+
+def as_markdown(grid: Grid) -> str:
+    """For a page: title, table, notes."""
+    lines = [f"**{for_markdown(grid.title)}**", "", written(map(for_markdown, grid.headings), "| {} |", " | ")]
+    lines.append("|" + "|".join(["---", *["---:"] * (len(grid.headings) - 1)]) + "|")
+    for i, row in enumerate((*grid.rows, *grid.apart)):
+        cells = (
+            f"**{for_markdown(cell)}**" if (i, j) in grid.bold else for_markdown(cell) for j, cell in enumerate(row)
+        )
+        lines.append(written(cells, "| {} |", " | "))
+    return "\n".join([*lines, *(["", *map(for_markdown, grid.notes)] if grid.notes else [])]) + "\n"
+
+
+def as_latex(grid: Grid) -> str:
+    r"""For a paper, with `\usepackage{booktabs}`."""
+    caption = ". ".join([for_latex(grid.title), " ".join(map(for_latex, grid.notes))]).strip(". ") + "."
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}"]
+    lines += [rf"\begin{{tabular}}{{l{'r' * (len(grid.headings) - 1)}}}", r"\toprule"]
+    lines += [written(map(for_latex, grid.headings), r"{} \\", " & "), r"\midrule"]
+    for i, row in enumerate((*grid.rows, *grid.apart)):
+        if i == len(grid.rows):
+            lines.append(r"\midrule")
+        cells = (
+            rf"\textbf{{{for_latex(cell, j > 0)}}}" if (i, j) in grid.bold else for_latex(cell, j > 0)
+            for j, cell in enumerate(row)
+        )
+        lines.append(written(cells, r"{} \\", " & "))
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+
+
+def fitted(grid_of: Callable[[int], Grid], most: int, width: int = 100) -> Table:
+    """For a terminal of so many columns: as many budgets, from `most` down, as it has room for.
+
+    Before there are fewer than three, names are shortened.
+    """
+    made = cache(grid_of)
+    tries = [(n, longest) for longest in NAMES for n in range(most, min(most, FEWEST) - 1, -1)]
+    for n, longest in [*tries, (2, NAMES[-1])]:
+        if columns_of(made(n), longest) <= width:
+            return as_rich(made(n), longest)
+    return as_rich(made(1), NAMES[-1])
+
+
+def columns_of(grid: Grid, longest: int) -> int:
+    """How wide `as_rich` makes it: the widest cell of each column and two spaces."""
+    columns = zip(grid.headings, *grid.rows, *grid.apart, strict=True)
+    names, *others = ([cell_len(cell) for cell in column] for column in columns)
+    return min(longest, max(names)) + sum(max(cells) for cells in others) + 2 * len(grid.headings)
+
+
+def comparison_table(
+    curves: Curves, reference: str | None = None, ceiling: np.ndarray | None = None, width: int = 100
+) -> Table:
+    """What `understudy compare` prints: the table of comparisons, as wide as the terminal allows."""
+    found = compare(curves, reference)
+    return fitted(lambda n: compared(curves, reference, ceiling, n, False, found), len(curves.schedule), width)
+
+
+def saved_table(curves: Curves, reference: str | None = None, width: int = 100) -> Table:
+    """Labels saved, as wide as the terminal allows."""
+    return fitted(lambda n: saved(curves, reference, n_accuracies=n), max(1, len(curves.schedule) - 1), width)
+
+
+# Words and numbers
+
+
+def by_area(curves: Curves) -> list[str]:
+    return sorted(curves.accuracy, key=lambda name: -float(curves.area(name).mean()))
+
+
+def spaced(of: Sequence[int], n: int) -> list[int]:
+    """At most n of them, evenly spaced up to the last. The first is left out first: there all strategies are alike."""
+    if n >= len(of):
+        return list(of)
+    return [of[int(i)] for i in np.rint(np.linspace(len(of) - 1, len(of) / n - 1, n))[::-1]]
+
+
+def largest(values: list[list[float]]) -> frozenset[tuple[int, int]]:
+    """Row and column (names are column 0) of the largest value of each column, unless all are the same."""
+    columns = list(zip(*values, strict=True))
+    return frozenset(
+        (i, j + 1)
+        for j, column in enumerate(columns)
+        for i, value in enumerate(column)
+        if value == max(column) > min(column)
+    )
+
+
+def mean_and_std(values: np.ndarray, decimals: int, deviation: bool = True) -> str:
+    mean = f"{100 * values.mean():.{decimals}f}"
+    return mean + (f"±{100 * spread(values):.{decimals}f}" if deviation and len(values) > 1 else "")
+
+
+def points(difference: Difference) -> str:
+    """A difference in points and its interval, as +1.20 [+0.40, +2.00]."""
+    mean = signed(difference.mean)
+    return mean if difference.interval is None else f"{mean} [{', '.join(map(signed, difference.interval))}]"
+
+
+def signed(value: float) -> str:
+    return f"{round(100 * value, 2) + 0.0:+.2f}"  # + 0.0: there is no -0.00
+
+
+def whole(value: float) -> str:
+    return f"{round(value) + 0:,}"
+
+
+def p_text(p: float | None) -> str:
+    if p is None:
+        return ""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def plural(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def letter(i: int) -> str:
+    return chr(ord("a") + i) if i < 26 else f"({i + 1})"
+
+
+def short(name: str, longest: int = NAMES[0]) -> str:
+    """A long name without its middle: its settings stand at the end."""
+    if len(name) <= longest:
+        return name
+    return f"{name[: (longest - 1) // 2]}…{name[-(longest // 2) :]}"
+
+
+def written(cells: Iterable[str], line: str, between: str) -> str:
+    return line.replace("{}", between.join(cells))
+
+
+def for_markdown(text: str) -> str:
+    return re.sub(r"([\\`*_|\[\]<>])", r"\\\1", text.replace("\n", " "))
+
+
+LATEX: Final = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "±": r"$\pm$",
+    "–": "--",
+    "…": r"\ldots{}",
+} | {sign: f"\\{sign}" for sign in "&%$#_{}"}
+
+
+def for_latex(text: str, numbers: bool = False) -> str:
+    """The text with LaTeX's own signs escaped; before numbers a minus, no hyphen."""
+    escaped = "".join(LATEX.get(sign, sign) for sign in text.replace("\n", " "))
+    escaped = re.sub(r"^\[", "{[}", escaped)  # at the start of a line it would be an option of the line before
+    return re.sub(r"(?<![\w.])-(?=\d)", "$-$", escaped) if numbers else escaped

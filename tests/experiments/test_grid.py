@@ -1,0 +1,213 @@
+"""Units are played once, by whoever comes first, and one that fails does not hold the others up."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from tests.experiments.small import LEARNER, SCHEDULE, dataset
+from understudy.experiments import grid
+from understudy.experiments.compare import Comparison, compare
+from understudy.experiments.grid import on_this_machine, units_of
+from understudy.experiments.results import CEILING, OFTEN, SELECTION_ONLY
+from understudy.experiments.run import Unit
+
+ROOT = Path(__file__).parents[2]
+BROKEN = '''
+import numpy as np
+from understudy.strategies.protocol import Needs
+from understudy.strategies.view import Picks
+
+class Broken:
+    """Chooses one round long."""
+    @property
+    def needs(self):
+        return Needs()
+    def select(self, view, n, rng):
+        if view.is_labelled.sum() > 10:
+            raise ValueError("this cannot\\nwork")
+        rows = view.candidates(n).cpu().numpy()[:n]
+        return Picks(rows, np.zeros(n))
+'''
+# A process of the same comparison; says so when it begins to work.
+PLAY = """
+import sys
+from tests.experiments.small import LEARNER, SCHEDULE, dataset
+from understudy.experiments.compare import compare
+if __name__ == "__main__":
+    out, jobs, *strategies = sys.argv[1:]
+    made = compare(dataset(), strategies, out=out, repeats=2, schedule=SCHEDULE, learner=LEARNER)
+    print("ready", flush=True)
+    made.run(jobs=int(jobs), progress=False)
+"""
+
+
+def made(out: Path, *strategies: str, repeats: int = 2, controls: bool = False) -> Comparison:
+    return compare(
+        dataset(), strategies, out=out, repeats=repeats, schedule=SCHEDULE, learner=LEARNER, controls=controls
+    )
+
+
+def results(out: Path) -> bytes:
+    return (out / "results.parquet").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Margin and learning_loss with both controls, in one process and without a break."""
+    out = tmp_path_factory.mktemp("whole")
+    assert made(out, "margin", "learning_loss", controls=True).run(jobs=1, progress=False).failed == {}
+    return out
+
+
+def started(out: Path, jobs: int, *strategies: str) -> "subprocess.Popen[str]":
+    script = out.parent / "play.py"  # a file: processes that it starts read it again
+    script.write_text(PLAY)
+    return subprocess.Popen(
+        [sys.executable, str(script), str(out), str(jobs), *strategies],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )
+
+
+def test_repetitions_come_one_after_the_other_and_the_longest_first() -> None:
+    found = units_of(["margin", "badge", OFTEN, CEILING], range(2), 1)
+    names = [OFTEN, CEILING, "margin", "badge"]
+    assert found == tuple(Unit(name, (repeat,)) for repeat in range(2) for name in names)
+    assert [unit.repeats for unit in units_of(["margin"], range(5), 2)] == [(0, 1), (2, 3), (4,)]
+
+
+def test_two_processes_on_one_folder_at_once_give_what_one_gives(whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    players = [started(out, 1, "margin", "learning_loss") for _ in range(2)]
+    for player in players:
+        player.communicate(timeout=120)
+        assert player.returncode == 0
+    assert results(out) == results(whole)
+    assert not (out / "errors").exists()
+
+
+def test_a_strategy_that_raises_is_one_line_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_strategy_of_a_test.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    out, spec = tmp_path / "out", "broken_strategy_of_a_test:Broken"
+    outcome = made(out, spec, "margin", repeats=1).run(jobs=1, progress=False)
+    (line,) = outcome.failed.values()
+    assert list(outcome.failed) == [f"{spec}, repetition 0"]
+    assert line.startswith("ValueError: this cannot (trace in ")
+    assert "\n" not in line
+    trace = Path(line.partition("trace in ")[2].rstrip(")"))
+    assert "this cannot\nwork" in trace.read_text()
+    found = outcome.results
+    assert [len(found.picks("margin", 0)), len(found.picks(spec, 0))] == [4, 2]  # what it did is not lost
+    assert found.curves().schedule == SCHEDULE[:2]
+
+
+def test_a_round_that_was_lost_is_played_again(whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    comparison = made(out, "margin", "learning_loss", repeats=2, controls=True)
+    comparison.run(jobs=1, progress=False)
+    assert results(out) == results(whole)
+    lost = [("margin", 0, 14), ("learning_loss" + SELECTION_ONLY, 1, 14), (CEILING, 0, 120)]
+    for name, repeat, labels in lost:
+        comparison.task.store.path(name, repeat, labels).unlink()
+    assert not all(map(comparison.task.is_done, comparison.task.units))
+    comparison.run(jobs=1, progress=False)
+    assert results(out) == results(whole)
+
+
+def test_a_broken_round_is_one_line_and_nothing_is_lost(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    comparison = made(out, "margin", repeats=1)
+    comparison.run(jobs=1, progress=False)
+    before = results(out)
+    path = comparison.task.store.path("margin", 0, 14)
+    path.write_bytes(path.read_bytes()[:50])
+    comparison.task.store.path("margin", 0, 26).unlink()
+    with pytest.raises(Exception, match=re.escape(f"{path} is cut short or no Parquet; delete it")):
+        comparison.run(jobs=1, progress=False)
+    path.unlink()
+    comparison.run(jobs=1, progress=False)
+    assert results(out) == before
+
+
+def test_what_others_are_at_is_waited_for_and_taken_over_when_they_die(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparison = made(tmp_path, "margin", repeats=1)
+    (tmp_path / "locks").mkdir()
+    lock = FileLock(tmp_path / "locks" / "margin-0.lock")
+    lock.acquire()
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        assert not list(tmp_path.glob("rounds/*"))
+        if len(waits) == 3:
+            lock.release()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    failed = on_this_machine(1)(comparison.task, lambda: None)
+    assert (failed, len(waits), comparison.task.stored()) == ({}, 3, 4)
+
+
+def test_a_unit_is_not_played_while_any_of_its_repetitions_is(tmp_path: Path) -> None:
+    task = made(tmp_path, "margin", repeats=3).task
+    block, single = Unit("margin", (0, 1, 2)), Unit("margin", (1,))
+    with task.alone(single):
+        assert not task.is_free(block)
+        assert grid.work(task, block) == "busy"
+        assert task.is_free(Unit("margin", (0,)))  # a lock that was not had is not held
+    assert task.is_free(block)
+    assert task.is_free(single)
+
+
+def running() -> dict[int, int]:
+    """The parent of every process that has not ended."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent, *_ = path.read_text().rpartition(")")[2].split()
+            if state != "Z":
+                found[int(path.parent.name)] = int(parent)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_nobody_is_left_behind_when_the_first_process_is_ended(
+    how: signal.Signals, whole: Path, tmp_path: Path
+) -> None:
+    """Killed outright it cannot tell its processes; interrupted from a terminal all of them hear of it."""
+    out = tmp_path / "out"
+    player = started(out, 2, "margin", "learning_loss")
+    deadline = time.monotonic() + 100
+    while not list(out.glob("rounds/*/*/*.parquet")):
+        assert time.monotonic() < deadline
+        assert player.poll() is None
+        time.sleep(0.01)
+    workers = [pid for pid, parent in running().items() if parent == player.pid]
+    assert len(workers) >= 2
+    if how == signal.SIGINT:
+        os.killpg(player.pid, how)
+    else:
+        player.kill()
+    player.communicate(timeout=60)
+    assert player.returncode != 0
+    while running().keys() & set(workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    # What was stored is as good as any other: no half training, no half file.
+    made(out, "margin", "learning_loss", controls=True).run(jobs=1, progress=False)
+    assert results(out) == results(whole)

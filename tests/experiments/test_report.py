@@ -1,0 +1,285 @@
+"""The report: one page that fetches nothing, says only what is known, and stands any name."""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.experiments.made_up import made_up
+from understudy.data.datasets import load_named
+from understudy.data.items import Texts
+from understudy.data.pool import Dataset, Pool
+from understudy.errors import UnderstudyError
+from understudy.experiments import drawing, report
+from understudy.experiments.curves import Curves
+from understudy.experiments.headline import headline
+from understudy.experiments.report import write_report
+from understudy.experiments.results import Results
+from understudy.experiments.sections import seconds_a_pick
+
+EVIL = "<script>alert('x')</script>\"&$"
+
+
+class Seen(HTMLParser):
+    """What a browser would make of a page: its tags with their attributes, its text, and the ids in it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    @property
+    def sections(self) -> set[str]:
+        return {str(attributes["id"]) for tag, attributes in self.tags if tag == "section"}
+
+
+def seen(path: Path) -> Seen:
+    return Seen(path.read_text())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_dots() -> Iterator[None]:
+    """Figures are drawn in full by their own tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawing, "DOTS", 30)
+        patch.setattr(drawing, "DOTS_INSIDE", 30)
+        yield
+
+
+@pytest.fixture(scope="module")
+def digits() -> Dataset:
+    return load_named("digits")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, digits: Dataset) -> Path:
+    names = ["surrogate", "surrogate_blind", "margin", "learning_loss", "learning_loss (selection only)", "random"]
+    folder = tmp_path_factory.mktemp("whole")
+    return write_report(made_up(folder, [*names, "margin_x10"], dataset=digits, schedule=(20, 40, 80, 160)), digits)
+
+
+def test_a_page_has_all_its_sections_figures_and_tables(whole: Path) -> None:
+    page = seen(whole)
+    expected = "curves differences ablations selection-only pairs items balance map calibration time settings repeat"
+    assert page.sections == set(expected.split())
+    figures = "learning-curves differences areas ablations selection-only ranks penalties class-balance map"
+    stems = {path.stem for path in (whole.parent / "figures").glob("*.png")}
+    assert stems == {path.stem for path in (whole.parent / "figures").glob("*.svg")} == {
+        *figures.split(), "calibration", "time",
+    }  # fmt: skip
+    tables = {path.name for path in (whole.parent / "tables").iterdir()}
+    assert {"curves.md", "curves.tex", "curves-2.md", "pairs.md", "pairs.tex", "time.md"} <= tables
+    assert sum(tag == "svg" for tag, _ in page.tags) == len(stems)
+    assert not list(whole.parent.rglob("*.part"))  # nothing half written is left
+
+
+def test_a_page_fetches_nothing(whole: Path) -> None:
+    text = whole.read_text()
+    assert "default-src 'none'" in text
+    assert "@import" not in text
+    assert not re.search(r"https?://", text)
+    for tag, attributes in seen(whole).tags:
+        assert tag not in ("link", "iframe", "object", "embed", "base")
+        for name in ("src", "href", "xlink:href", "srcset", "action"):
+            assert str(attributes.get(name) or "#").startswith(("#", "data:image/"))
+    assert all(found.startswith(("#", "'#", '"#')) for found in re.findall(r"url\(([^)]*)\)", text))
+
+
+def test_every_link_leads_to_a_place_on_the_page(whole: Path) -> None:
+    page = seen(whole)
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for tag, attributes in page.tags:
+        if tag == "a" and attributes.get("href") not in (None, "#"):
+            assert str(attributes["href"])[1:] in ids
+
+
+def test_every_strategy_can_be_found_in_the_figures(whole: Path) -> None:
+    page = seen(whole)
+    chips = {attributes["data-series"] for _, attributes in page.tags if attributes.get("data-series")}
+    classes = {one for _, attributes in page.tags for one in str(attributes.get("class") or "").split()}
+    assert len(chips) == 7
+    assert chips <= classes
+
+
+def test_settings_versions_and_commands_are_told(whole: Path) -> None:
+    text = seen(whole).text
+    assert "understudy compare 'some where/pool.npz' --strategies" in text
+    assert "--repeats 3 --schedule 20,40,80,160 --seed 0 --learner modern" in text
+    assert f"understudy report {whole.parent}" in text
+    assert "version of torch" in text
+    assert "mean ± one standard deviation" in text
+
+
+def test_names_and_texts_are_harmless_whatever_they_contain(tmp_path: Path) -> None:
+    n = 60
+    classes = (EVIL, "$b$", "c" * 80)
+    pool = Pool(
+        tuple(f"{EVIL}{i}" for i in range(n)),
+        Texts([f"{EVIL} text {i} http://example.org" for i in range(n)]),
+        np.random.default_rng(0).normal(size=(n, 3)).astype(np.float32),
+        np.arange(n) % 3,
+        classes,
+    )
+    dataset = Dataset(EVIL, pool, pool.take(range(20)))
+    names = [EVIL, "surrogate(width=0.25)", "my_module:name", "surrogate", "random"]
+    page = seen(write_report(made_up(tmp_path, names, dataset=dataset, schedule=(6, 12, 24)), dataset))
+    assert sum(tag == "script" for tag, _ in page.tags) == 1
+    assert f"{EVIL} text" in page.text
+    assert "surrogate(width=0.25)" in page.text
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    assert page.sections >= {"items", "map", "ablations"}
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"repeats": 1}, {"pairs"}),
+        ({"schedule": (20,)}, {"time", "map", "items", "ablations"}),
+        ({"strategies": ["margin"]}, {"pairs", "differences", "ablations"}),
+        ({"strategies": ["margin", "entropy"], "ceiling": False}, {"ablations"}),
+    ],
+)
+def test_what_is_not_there_is_left_out(
+    given: dict[str, object], missing: set[str], tmp_path: Path, digits: Dataset
+) -> None:
+    defaults = {"dataset": digits, "schedule": (20, 40, 80)}
+    page = seen(write_report(made_up(tmp_path, **{**defaults, **given}), digits))  # type: ignore[arg-type]
+    assert not page.sections & missing
+    assert "curves" in page.sections
+    assert "nan" not in re.sub(r"[a-z]*nan[a-z]+", "", page.text.lower())
+
+
+def test_without_the_data_set_there_are_no_items_and_no_map(tmp_path: Path) -> None:
+    page = seen(write_report(made_up(tmp_path), None))
+    assert not page.sections & {"items", "map"}
+    assert "The data set was not at hand" in page.text
+    assert {"balance", "curves"} <= page.sections
+
+
+def test_without_matplotlib_there_are_tables_and_a_word_about_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digits: Dataset
+) -> None:
+    monkeypatch.setattr(report, "can_draw", lambda: False)
+    page = seen(write_report(made_up(tmp_path, dataset=digits, schedule=(20, 40)), digits))
+    assert "understudy[plot]" in page.text
+    assert not [tag for tag, _ in page.tags if tag == "svg"]
+    assert sum(tag == "table" for tag, _ in page.tags) >= 4
+    assert not list((tmp_path / "figures").iterdir())
+    assert page.sections == {"curves", "pairs", "items", "time", "settings", "repeat"}
+
+
+def test_an_unfinished_comparison_says_who_is_missing(tmp_path: Path) -> None:
+    results = made_up(tmp_path, ended={"margin": 1}, repeats=4, wanted=["surrogate", "margin", "random", "badge"])
+    text = seen(write_report(results)).text
+    assert "margin 1 of 4; random" not in text
+    assert "margin 1 of 4" in text
+    assert "badge 0 of 4" in text
+    assert "Left out of all comparisons, since unfinished: margin" in text
+
+
+def test_with_nothing_to_compare_the_page_says_so(tmp_path: Path) -> None:
+    page = seen(write_report(made_up(tmp_path, strategies=[])))
+    assert "nothing to compare yet" in page.text
+    assert page.sections == {"settings", "repeat"}
+
+
+def test_a_page_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "can_draw", lambda: False)
+    results = made_up(tmp_path, schedule=(6, 12))
+    before = write_report(results).read_text()
+
+    def fails(*_: object) -> str:
+        raise RuntimeError
+
+    monkeypatch.setattr(report, "rendered", fails)
+    with pytest.raises(RuntimeError):
+        write_report(results)
+    assert (tmp_path / "report.html").read_text() == before
+
+
+def test_seconds_a_pick_leave_out_the_initial_labels(tmp_path: Path) -> None:
+    results = made_up(tmp_path, repeats=2)
+    choosing, training = seconds_a_pick(results, ["margin"])
+    rows = [row for row in results.timings.to_pylist() if row["strategy"] == "margin" and row["round"] > 0]
+    picks = 2 * (48 - 6)
+    assert training["margin"] == pytest.approx(sum(row["train_seconds"] for row in rows) / picks)
+    assert choosing["margin"] == pytest.approx(
+        sum(row["choose_seconds"] + row["predict_seconds"] for row in rows) / picks
+    )
+
+
+def test_the_data_set_is_looked_for_where_it_came_from(tmp_path: Path, digits: Dataset) -> None:
+    results = made_up(tmp_path)
+    assert report.source_of(results) is None
+    with pytest.raises(UnderstudyError):
+        report.source_of(results, "no such thing")
+    found = report.source_of(results, "digits")
+    assert found is not None
+    assert found.pool.ids == digits.pool.ids
+
+
+def test_a_replay_is_repeated_by_a_replay(tmp_path: Path) -> None:
+    results = made_up(tmp_path / "replay-paper", ceiling=False)
+    assert "--no-controls" in report.commands(results)[0]
+    again = Results(results.folder, {**results.settings, "protocol": "picks of modern"}, results.table, results.timings)
+    assert report.commands(again)[0].startswith(f"understudy replay {tmp_path} --learner modern")
+
+
+# The headline
+
+
+def two(best: list[float], other: list[float], repeats: int, noise: float = 0.001, name: str = "margin") -> Curves:
+    rng = np.random.default_rng(0)
+    given = {name: best, "random": other}
+    return Curves(
+        "toy", (10, 20, 40), {key: np.array(row) + rng.normal(0, noise, (repeats, 3)) for key, row in given.items()}
+    )
+
+
+def test_the_headline_tells_how_many_labels_random_needed() -> None:
+    found = headline(two([0.5, 0.8, 0.9], [0.5, 0.6, 0.8], 10, noise=1e-6), np.array([0.95]))
+    assert (
+        found.sentence
+        == "margin reached 90.0 % with 40 labels; to reach 80.0 %, random needed 2.0 times as many as margin."
+    )
+    assert ("95.0 %", "with all labels: the ceiling") in found.numbers
+
+
+def test_below_ten_repetitions_no_significance_is_claimed() -> None:
+    words = " ".join(headline(two([0.5, 0.8, 0.9], [0.5, 0.6, 0.8], 3), None).verdicts)
+    assert "With 3 repetitions no significance is claimed" in words
+    assert "significantly" not in words
+    assert "p =" not in words
+
+
+def test_a_lead_within_the_noise_is_called_so() -> None:
+    found = headline(two([0.5, 0.71, 0.81], [0.5, 0.7, 0.8], 5, noise=0.1), None)
+    assert "times as many" not in found.sentence
+    assert "within the noise" in found.sentence or "Nothing did better" in found.sentence
+
+
+def test_a_single_repetition_tells_nothing_apart() -> None:
+    assert "a single repetition cannot tell" in headline(two([0.5, 0.8, 0.9], [0.5, 0.6, 0.8], 1, 0), None).sentence
+
+
+def test_random_may_win() -> None:
+    assert headline(two([0.5, 0.6, 0.7], [0.5, 0.7, 0.8], 3), None).sentence.startswith(
+        "Nothing did better than random"
+    )
+
+
+def test_ours_is_named_where_it_did_not_win() -> None:
+    curves = two([0.5, 0.8, 0.9], [0.5, 0.6, 0.8], 3)
+    curves.accuracy["surrogate"] = curves.accuracy["margin"] - 0.01
+    assert "surrogate is 2nd: " in " ".join(headline(curves, None).verdicts)

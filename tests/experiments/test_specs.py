@@ -1,0 +1,104 @@
+"""Strategies as they are typed."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from understudy import UnderstudyError
+from understudy.experiments.specs import checked_specs, parsed, split_specs, strategy_of
+from understudy.strategies.gaussian_process import GaussianProcess
+from understudy.strategies.uncertainty import Uncertainty
+
+OWN = """
+import numpy as np
+from understudy.strategies.protocol import Needs
+from understudy.strategies.view import Picks
+
+class Lowest:
+    def __init__(self, step=1):
+        self.step = step
+    @property
+    def needs(self):
+        return Needs()
+    def select(self, view, n, rng):
+        rows = np.sort(view.candidates(n).cpu().numpy())[:: self.step][:n]
+        return Picks(rows, np.zeros(n))
+
+ready = Lowest(2)
+number = 5
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "own_strategies_of_a_test.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_strategies_of_a_test", raising=False)
+    return "own_strategies_of_a_test"
+
+
+def test_lists_are_cut_at_commas_outside_of_parentheses() -> None:
+    text = "margin, surrogate(width=0.25, link='logit'),a.b:C(x=(1,2))"
+    assert split_specs(text) == ["margin", "surrogate(width=0.25,link='logit')", "a.b:C(x=(1,2))"]
+
+
+@pytest.mark.parametrize("text", ["", "margin,", ",margin", "a,,b"])
+def test_a_list_with_a_gap_is_refused(text: str) -> None:
+    with pytest.raises(UnderstudyError, match="names with commas between them"):
+        split_specs(text)
+
+
+def test_a_parenthesis_must_be_closed() -> None:
+    with pytest.raises(UnderstudyError, match="a parenthesis is not closed"):
+        split_specs("surrogate(width=1")
+
+
+def test_settings_are_literals_by_name() -> None:
+    assert parsed("margin") == ("margin", {})
+    assert parsed("x(a=1,b='two',c=None,d=(1,2),e=-0.5)") == (
+        "x",
+        {"a": 1, "b": "two", "c": None, "d": (1, 2), "e": -0.5},
+    )
+    for spec in ("x(1)", "x(a)", "x(**a)", "x(a=b)", "x(a=1", "x(a=1))", "x(a=print())", "x(a=1)+1"):
+        with pytest.raises(UnderstudyError, match=re.escape("settings are written name(setting=value)")):
+            parsed(spec)
+
+
+def test_a_spec_makes_a_strategy_anew_with_its_settings() -> None:
+    made = strategy_of("surrogate(width=0.25,mode='uniform')")
+    assert isinstance(made, GaussianProcess)
+    assert (made.width, made.mode) == (0.25, "uniform")
+    assert isinstance(strategy_of("margin"), Uncertainty)
+    assert strategy_of("surrogate") is not strategy_of("surrogate")
+
+
+def test_own_strategies_are_classes_functions_or_objects(own: str) -> None:
+    assert getattr(strategy_of(f"{own}:Lowest(step=3)"), "step") == 3  # noqa: B009
+    assert getattr(strategy_of(f"{own}:ready"), "step") == 2  # noqa: B009
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("margn", "there is no strategy 'margn'; did you mean 'margin'?"),
+        ("margin(widht=1)", "margin cannot be set so"),
+        ("surrogate(mode='none')", "mode must be one of"),
+        ("no_such_module:x", "'no_such_module:x' cannot be imported"),
+        ("own_strategies_of_a_test:missing", "cannot be imported"),
+        ("own_strategies_of_a_test:number", "is no strategy; it needs `needs` and `select`"),
+        ("own_strategies_of_a_test:Lowest(stride=1)", "cannot be called to make a strategy"),
+        (":x", "cannot be imported"),
+        ("own_strategies_of_a_test:", "cannot be imported"),
+    ],
+)
+def test_what_names_no_strategy_is_said_in_one_line(spec: str, message: str) -> None:
+    with pytest.raises(UnderstudyError, match=re.escape(message)) as caught:
+        checked_specs(["margin", spec])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_strategy_that_is_named_twice_is_compared_once() -> None:
+    assert checked_specs(["margin", "random", "margin"]) == ("margin", "random")
