@@ -1,0 +1,172 @@
+"""`understudy compare`, `report` and `replay`: what they print, what they leave, and how they refuse."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.experiments.small import ARRAYS, LEARNER
+from understudy.cli import main
+from understudy.experiments.results import Results
+from understudy.strategies.protocol import Needs
+
+
+@pytest.fixture
+def features(tmp_path: Path) -> Path:
+    X, y = ARRAYS.features, ARRAYS.truth
+    np.savez(tmp_path / "small.npz", X=X[:120], y=y[:120], Xt=X[120:], yt=y[120:])
+    return tmp_path / "small.npz"
+
+
+@pytest.fixture(autouse=True)
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports have their tables only, as without matplotlib: figures take seconds, and are tested elsewhere."""
+    monkeypatch.setattr("understudy.experiments.report.can_draw", lambda: False)
+
+
+def understudy(arguments: Sequence[object], monkeypatch: pytest.MonkeyPatch) -> int:
+    """The exit code of a command in this process."""
+    monkeypatch.setattr("sys.argv", ["understudy", *map(str, arguments)])
+    monkeypatch.setenv("COLUMNS", "120")
+    try:
+        main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def compared(features: Path, out: Path, *more: object) -> list[object]:
+    wanted: list[object] = ["compare", features, "--strategies", "margin,random", "--repeats", 2, "--schedule", "9,14"]
+    return [*wanted, "--learner", LEARNER, "--out", out, "--jobs", 1, *more]
+
+
+def test_a_comparison_ends_with_a_table_a_report_and_results(
+    features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert understudy(compared(features, out), monkeypatch) == 0
+    said = capsys.readouterr()
+    assert "120 rows to choose from, 50 to test on, 3 classes" in said.err
+    assert "trained from scratch at 9, 14 labels (own schedule)" in said.err
+    for shown in ("margin", "random", "margin_x10", "trained on all labels", f"report: {out / 'report.html'}"):
+        assert shown in said.out
+    table = pq.read_table(out / "results.parquet")
+    assert set(table["strategy"].to_pylist()) == {"margin", "random", "margin_x10", "ceiling"}
+    assert {"dataset", "strategy", "repeat", "labels", "accuracy"} <= set(table.column_names)
+    assert (out / "report.html").stat().st_size > 5_000
+
+
+def test_the_same_command_goes_on_and_adds_what_is_new(
+    features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert understudy(compared(features, out, "--no-controls"), monkeypatch) == 0
+    kept = {path: path.stat().st_mtime_ns for path in (out / "rounds").rglob("*.parquet")}
+    assert understudy([*compared(features, out, "--no-controls"), "--strategies", "entropy"], monkeypatch) == 0
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert Results.open(out).strategies == ["margin", "random", "entropy"]
+    assert "4 of 4 rounds" not in capsys.readouterr().err
+
+
+def test_a_report_is_made_again_and_picks_are_judged_by_another_learner(
+    features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert understudy(compared(features, out, "--no-controls"), monkeypatch) == 0
+    (out / "report.html").unlink()
+    assert understudy(["report", out], monkeypatch) == 0
+    assert (out / "report.html").exists()
+    assert understudy(["replay", out, "--learner", "logistic", "--jobs", 1], monkeypatch) == 0
+    judged = Results.open(out / "replay-logistic")
+    assert judged.picks("margin", 1)[1].tolist() == Results.open(out).picks("margin", 1)[1].tolist()
+    assert "picks of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (["--strategies", "margn"], "there is no strategy 'margn'; did you mean 'margin'?"),
+        (["--strategies", "margin(subset=1)"], "margin cannot be set so"),
+        (["--schedule", "9,500"], "the schedule goes to 500 labels, but the pool has 120 rows"),
+        (["--schedule", "2,9"], "the schedule starts from 2 labels for 3 classes; start from 3 or more"),
+        (["--schedule", "9,x"], "a schedule is numbers of labels"),
+        (["--learner", "modrn"], "there is no learner 'modrn'"),
+        (["--protocol", "large"], "protocol is 'paper' or 'small'"),
+        (["--protocol", "paper"], "the schedule goes to 11,000 labels"),
+        (["--engine", "spark"], "engine is local or ray"),
+        (["--ray-address", "here:1"], "give --engine ray with it"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_leaves_nothing(
+    changed: list[str],
+    said: str,
+    features: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = [part for part in compared(features, tmp_path / "out") if part not in ("--schedule", "9,14")]
+    if "--protocol" not in changed:
+        arguments += ["--schedule", "9,14"]
+    assert understudy([*arguments, *changed], monkeypatch) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_data_set_is_answered_with_the_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert understudy(["compare", "digit", "--out", tmp_path / "out"], monkeypatch) == 1
+    assert "did you mean digits?" in capsys.readouterr().err
+
+
+def test_the_folder_of_another_experiment_is_left_alone(
+    features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert understudy(compared(features, out, "--no-controls"), monkeypatch) == 0
+    before = (out / "results.parquet").read_bytes()
+    capsys.readouterr()
+    assert understudy([*compared(features, out), "--seed", 1], monkeypatch) == 1
+    assert "of another experiment: seed was 0 and is now 1; choose another folder" in capsys.readouterr().err
+    assert (out / "results.parquet").read_bytes() == before
+
+
+def test_a_round_cut_short_is_named_and_made_again_once_it_is_deleted(
+    features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert understudy(compared(features, out, "--no-controls"), monkeypatch) == 0
+    before = (out / "results.parquet").read_bytes()
+    broken = next((out / "rounds" / "margin").rglob("*14.parquet"))
+    broken.write_bytes(broken.read_bytes()[:100])
+    capsys.readouterr()
+    assert understudy(["report", out], monkeypatch) == 1
+    assert f"{broken} is cut short or no Parquet; delete it" in capsys.readouterr().err
+    broken.unlink()
+    assert understudy(compared(features, out, "--no-controls"), monkeypatch) == 0
+    assert (out / "results.parquet").read_bytes() == before
+
+
+def test_a_strategy_that_fails_is_told_and_the_others_are_reported(
+    features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, broken = tmp_path / "out", f"{__name__}:Broken"
+    assert understudy([*compared(features, out, "--no-controls"), "--strategies", f"margin,{broken}"], monkeypatch) == 1
+    said = capsys.readouterr()
+    assert f"{broken}, repetition 0 failed: ZeroDivisionError: division by zero (trace in" in said.err
+    assert "margin" in said.out
+    assert (out / "report.html").exists()
+
+
+class Broken:
+    """A strategy with a fault."""
+
+    needs = Needs()
+
+    def select(self, view: object, n: int, rng: object) -> object:
+        return n / 0
