@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
-demo: $(STAMP)  ## compare four strategies on the digits: a table, and a picture in demo/
+demo: $(STAMP)  ## compare four strategies on the digits: a table, and a report in demo/
 	@$(BIN)/understudy demo
 
 test: $(STAMP)  ## run all tests

@@ -2,13 +2,14 @@
 
     python benchmarks/paper/decline_keep.py --records a.json b.json --results FOLDER ... --out KEPT
 
-Records of `decline.py` keep all but the digits that nobody reads. Of experiments by `understudy compare` the accuracies,
-the paper's P and the labels' balance over classes are kept, of the strategies that the page speaks of, in `curves.json`.
+Records of `decline.py` keep all but the digits that nobody reads. Of experiments by `understudy compare`, accuracies,
+the paper's P and the labels' balance over classes are kept, of the strategies that the page speaks of: `curves.json`.
 """
 
 import argparse
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +41,13 @@ def unevenness(counts: list[int]) -> float:
     return float(np.std(counts) / np.mean(counts))
 
 
+OF_A_ROUND: Final[dict[str, Callable[[dict[str, Any]], float | None]]] = {
+    "accuracy": lambda row: row["accuracy"],
+    "asked": lambda row: row["asked_accuracy"],
+    "unevenness": lambda row: unevenness(row["class_counts"]),
+}
+
+
 def curves_of(results: Results) -> dict[str, Any]:
     """One experiment: by strategy the accuracies, P and unevenness of each repetition at each budget."""
     plan = results.settings["plan"]
@@ -48,11 +56,7 @@ def curves_of(results: Results) -> dict[str, Any]:
     rows: dict[tuple[str, int], dict[int, dict[str, Any]]] = defaultdict(dict)
     for row in results.table.to_pylist():
         rows[row["strategy"], row["repeat"]][row["labels"]] = row
-    for key, value in {
-        "accuracy": lambda row: row["accuracy"],
-        "asked": lambda row: row["asked_accuracy"],
-        "unevenness": lambda row: unevenness(row["class_counts"]),
-    }.items():
+    for key, value in OF_A_ROUND.items():
         found[key] = {
             name: [
                 [value(at[labels]) for labels in plan["schedule"] if labels in at]

@@ -131,7 +131,9 @@ def curves_table(kept: Kept) -> str:
         ("surrogate", "badge"), ("surrogate", "random"), ("surrogate_influence", "random"),
         ("surrogate_uncertainty", "random"), ("surrogate_uniform", "surrogate"), ("surrogate_blind", "surrogate"),
     )]  # fmt: skip
+    wanted.append(("tiny_imagenet-paper", "surrogate", "random"))
     wanted += [("cifar100-paper", "typiclust", "margin"), ("tiny_imagenet-paper", "typiclust", "margin")]
+    wanted += [("cifar10-paper", f"surrogate_{part}", "margin") for part in ("influence", "uncertainty")]
     rows = []
     for key, name, reference in wanted:
         means, halves = kept.curve(key, name, reference)

@@ -52,19 +52,16 @@ def understudy(
 def demo(
     repeats: Annotated[int, typer.Option(min=1, help="Repetitions, each from other initial labels.")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the numbers and the picture.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the results and the report.")] = Path("demo"),
 ) -> None:
-    """Compare the surrogate with random, margin and entropy on 8x8 digits: about a minute."""
-    # Imported here, so that no other command waits for what the demo needs.
-    from understudy.experiments.curves import summary
-    from understudy.experiments.demo import run_demo
+    """Compare the surrogate with margin, entropy and random on 8x8 digits: about a minute.
 
-    curves = run_demo(repeats=repeats, seed=seed, out=out)
-    console = Console()
-    console.print(summary(curves))
-    console.print("written:", *map(str, curves.files), soft_wrap=True, highlight=False, markup=False)
-    if len(curves.files) == 1:
-        console.print("for the picture too: pip install understudy[plot]", highlight=False, markup=False)
+    The same command goes on where it was interrupted.
+    """
+    # Imported here, so that no other command waits for what the demo needs.
+    from understudy.experiments.demo import demo_comparison
+
+    carry_out(demo_comparison(repeats=repeats, seed=seed, out=out), None, None)
 
 
 @app.command()
@@ -165,7 +162,7 @@ def compare(
         str | None, typer.Option(help="paper: 600 to 11,000 labels. small: two a class to half the pool.")
     ] = None,
     learner: Annotated[
-        str, typer.Option(help="paper, paper_slow, modern, logistic, resnet18 or module:name.")
+        str, typer.Option(help="paper, paper_slow, modern, quick, logistic, resnet18 or module:name.")
     ] = "modern",
     out: Annotated[Path | None, typer.Option(help="Folder for results; comparisons/DATASET if not given.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,

@@ -1,21 +1,23 @@
-"""The digits are those of the demo, as features and as images."""
+"""The digits, as features and as images: split once, the same way always."""
 
 import numpy as np
 from PIL import Image
 
 from understudy.data.datasets import load_named
-from understudy.experiments import demo
 
 
-def test_the_split_is_that_of_the_demo() -> None:
-    data, task = load_named("digits"), demo.digits()
-    assert data.test is not None
-    for pool, features, labels in ((data.pool, task.pool, task.pool_labels), (data.test, task.test, task.test_labels)):
-        assert pool.features is not None
-        assert pool.features.dtype == np.float32
-        assert np.array_equal(pool.features, features)
-        assert pool.labels is not None
-        assert np.array_equal(pool.labels, labels)
+def test_pool_and_test_images_are_apart_scaled_and_alike_in_their_classes() -> None:
+    pool, test = load_named("digits").parts
+    assert pool.features is not None
+    assert test.features is not None
+    assert pool.features.dtype == np.float32
+    assert (len(pool), len(test)) == (1297, 500)
+    features = np.concatenate([pool.features, test.features])
+    assert len(np.unique(features, axis=0)) == 1797  # no image twice, so none on both sides
+    assert (features.min(), features.max()) == (0, 1)
+    assert pool.labels is not None
+    assert test.labels is not None
+    np.testing.assert_allclose(np.bincount(pool.labels) / 1297, np.bincount(test.labels) / 500, atol=0.003)
 
 
 def test_images_show_what_the_features_say() -> None:

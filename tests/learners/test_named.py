@@ -33,7 +33,15 @@ def test_the_papers_head_has_the_papers_settings() -> None:
     assert slow.recipe == Recipe(gamma=0.9)
 
 
-@pytest.mark.parametrize("name", ["logistic", "modern"])
+def test_quick_takes_up_to_256_labels_at_a_time_at_a_constant_rate() -> None:
+    head = make_learner("quick")
+    assert isinstance(head, Head)
+    assert (head.hidden, head.activation, head.dropout, head.scaling) == ((128,), "relu", 0, "none")
+    assert (head.recipe.batch_size, head.recipe.epochs) == (256, 100)
+    assert {head.recipe.rate(epoch, epoch / 100) for epoch in range(100)} == {0.01}
+
+
+@pytest.mark.parametrize("name", ["logistic", "modern", "quick"])
 def test_learners_on_features_learn(name: str) -> None:
     inputs, labels = blobs(120)
     probs = make_learner(name).fit(inputs, labels, 3).predict_proba(inputs)
