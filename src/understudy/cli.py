@@ -185,6 +185,7 @@ def compare(
     from understudy.experiments.plan import parsed_schedule
     from understudy.experiments.specs import split_specs
 
+    find_modules_here()
     chosen = comparison_engine(engine, ray_address, jobs)
     folder = out if out is not None else Path("comparisons") / (Path(dataset).stem or "pool")
     comparison = compare(
@@ -218,6 +219,7 @@ def replay(
     """Judge the picks of a comparison by another learner: are they good labels, or good for one learner only?"""
     from understudy.experiments.compare import replay
 
+    find_modules_here()
     chosen = comparison_engine(engine, ray_address, jobs)
     carry_out(replay(folder, data, learner, out=out, device=device, together=together), chosen, jobs)
 
@@ -231,6 +233,13 @@ def report(
     from understudy.experiments.results import Results
 
     show_results(Results.open(folder), data)
+
+
+def find_modules_here() -> None:
+    """Let `module:name` be a file of the current folder; processes that are started get the same path."""
+    here = str(Path.cwd())
+    if not {"", here} & set(sys.path):
+        sys.path.append(here)  # last: a file here takes the place of no other module
 
 
 def comparison_engine(engine: str, ray_address: str | None, jobs: int | None) -> Any:
@@ -248,7 +257,7 @@ def comparison_engine(engine: str, ray_address: str | None, jobs: int | None) ->
 
 def carry_out(comparison: Any, engine: Any, jobs: int | None) -> None:
     """Run a comparison, with a word before and a report after it."""
-    for line in comparison.describe():
+    for line in comparison.describe(jobs, None if engine is None else "in a Ray cluster"):
         typer.echo(line, err=True)
     try:
         outcome = comparison.run(engine, jobs)
@@ -256,23 +265,26 @@ def carry_out(comparison: Any, engine: Any, jobs: int | None) -> None:
         folder = comparison.task.store.folder
         typer.echo(f"understudy: stopped; what is done is in {folder}, and the same command goes on", err=True)
         raise typer.Exit(1) from None
-    if comparison.task.stored():
-        show_results(outcome.results, None)
-    for unit, what in outcome.failed.items():
-        typer.echo(f"understudy: {unit} failed: {what}", err=True)
+    try:
+        if comparison.task.stored():
+            show_results(outcome.results, None)
+    finally:  # whatever becomes of the report
+        for unit, what in outcome.failed.items():
+            typer.echo(f"understudy: {unit} failed: {what}", err=True)
     if outcome.failed:
         raise typer.Exit(1)
 
 
 def show_results(results: Any, data: str | None) -> None:
     """Print the table of a comparison and write its report."""
-    from understudy.experiments.report import comparable, source_of, write_report
+    from understudy.experiments.report import ceiling_of, comparable, repeats_of, source_of, write_report
     from understudy.experiments.tables import comparison_table
 
     console = Console()
     curves, notes = comparable(results)
     if curves is not None:
-        console.print(comparison_table(curves, ceiling=results.ceiling(), width=console.width))
+        ceiling = ceiling_of(results, repeats_of(results, curves))
+        console.print(comparison_table(curves, ceiling=ceiling, width=console.width))
     for note in notes:
         console.print(note, highlight=False, markup=False, soft_wrap=True)
     path = write_report(results, source_of(results, data))

@@ -7,6 +7,7 @@ import pytest
 
 from tests.experiments.small import ARRAYS, dataset, images_of, part
 from understudy import UnderstudyError
+from understudy.data.faults import Fault
 from understudy.data.pool import Dataset
 from understudy.experiments.bench import Bench, bench_of, inputs_of
 
@@ -40,6 +41,34 @@ def test_rows_without_a_label_are_left_out_of_both() -> None:
     assert bench.truth.min() >= 0
 
 
+def test_what_was_left_out_is_counted_and_said() -> None:
+    labels = ARRAYS.truth[:120].copy()
+    labels[[3, 7]] = -1
+    faults = (Fault("a.jpg", "is broken", "mend it"), Fault("b.jpg", "is large", "nothing", used=True))
+    pool = part(range(120), labels=labels, faults=faults)
+    for test in (None, part(range(120, 170))):
+        bench = bench_of(Dataset("some", pool, test))
+        assert (bench.unusable, bench.unlabelled) == (1, 2)
+        assert bench.notes() == ["items left out: 1 that cannot be used and 2 that have no label"]
+    assert bench_of(dataset()).notes() == []
+
+
+def test_one_class_is_refused_and_test_items_of_unseen_classes_are_said() -> None:
+    one = np.zeros(120, np.int64)
+    with pytest.raises(
+        UnderstudyError, match="all labelled items of one are of one class, a; there is nothing to learn"
+    ):
+        bench_of(Dataset("one", part(range(120), labels=one)))
+    two = np.minimum(ARRAYS.truth[:120], 1)
+    (line,) = bench_of(Dataset("two", part(range(120), labels=two), part(range(120, 170)))).notes()
+    unseen = int((ARRAYS.truth[120:] == 2).sum())
+    assert line == f"no item to choose from is of c: {unseen} of the test items cannot be got right"
+    with pytest.raises(
+        UnderstudyError, match=r"the test set of x has other classes than its pool \(b, a, c and a, b, c"
+    ):
+        bench_of(Dataset("x", part(range(120)), part(range(120, 170), classes=("b", "a", "c"))))
+
+
 def test_labels_must_be_there_and_items_enough_to_hold_some_out() -> None:
     nothing = part(range(120), labels=None)
     with pytest.raises(UnderstudyError, match="the pool has no labels, and a comparison needs them all"):
@@ -47,7 +76,7 @@ def test_labels_must_be_there_and_items_enough_to_hold_some_out() -> None:
     with pytest.raises(UnderstudyError, match="the test set has no labels"):
         bench_of(Dataset("none", part(range(20)), part(range(20, 30), labels=None)))
     with pytest.raises(UnderstudyError, match="has 2 labelled items, too few"):
-        bench_of(Dataset("few", part(range(2))))
+        bench_of(Dataset("few", part(range(2), labels=np.array([0, 1]))))
 
 
 def test_the_digest_tells_features_labels_names_and_classes_apart() -> None:

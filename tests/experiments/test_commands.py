@@ -1,7 +1,9 @@
 """`understudy compare`, `report` and `replay`: what they print, what they leave, and how they refuse."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -88,13 +90,15 @@ def test_a_report_is_made_again_and_picks_are_judged_by_another_learner(
     ("changed", "said"),
     [
         (["--strategies", "margn"], "there is no strategy 'margn'; did you mean 'margin'?"),
-        (["--strategies", "margin(subset=1)"], "margin cannot be set so"),
+        (["--strategies", "margin(subset=1)"], "margin has no setting 'subset'; it has score"),
         (["--schedule", "9,500"], "the schedule goes to 500 labels, but the pool has 120 rows"),
         (["--schedule", "2,9"], "the schedule starts from 2 labels for 3 classes; start from 3 or more"),
         (["--schedule", "9,x"], "a schedule is numbers of labels"),
         (["--learner", "modrn"], "there is no learner 'modrn'"),
         (["--protocol", "large"], "protocol is 'paper' or 'small'"),
         (["--protocol", "paper"], "the schedule goes to 11,000 labels"),
+        (["--protocol", "paper", "--schedule", "9,14"], "both say at how many labels to train; give one of them"),
+        (["--strategies", "coreset", "--learner", "logistic"], "coreset cannot be played with the learner logistic"),
         (["--engine", "spark"], "engine is local or ray"),
         (["--ray-address", "here:1"], "give --engine ray with it"),
     ],
@@ -161,6 +165,49 @@ def test_a_strategy_that_fails_is_told_and_the_others_are_reported(
     assert f"{broken}, repetition 0 failed: ZeroDivisionError: division by zero (trace in" in said.err
     assert "margin" in said.out
     assert (out / "report.html").exists()
+
+
+def test_a_round_that_breaks_meanwhile_hides_no_strategy_that_failed(
+    features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, clumsy = tmp_path / "out", f"{__name__}:Clumsy"
+    arguments = compared(features, out, "--no-controls")
+    assert understudy([*arguments, "--strategies", "random", "--repeats", 1], monkeypatch) == 0
+    monkeypatch.setattr(Clumsy, "breaks", next(out.rglob("rounds/random/*/*14.parquet")))
+    capsys.readouterr()
+    assert understudy([*arguments, "--strategies", clumsy, "--repeats", 1], monkeypatch) == 1
+    said = capsys.readouterr().err
+    assert f"{clumsy}, repetition 0 failed: ZeroDivisionError" in said
+    assert f"{Clumsy.breaks} is cut short or no Parquet; delete it" in said
+    # And one that is broken from the start is told before anything is played.
+    assert understudy([*arguments, "--strategies", "margin", "--repeats", 1], monkeypatch) == 1
+    assert f"{Clumsy.breaks} is cut short or no Parquet; delete it" in capsys.readouterr().err
+    assert not (out / "rounds" / "margin").exists()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_own_modules_are_found_in_the_current_folder(
+    jobs: int, features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"here_{jobs}_of_a_test"
+    (tmp_path / f"{name}.py").write_text("from understudy.strategies.random_rows import Random as Mine\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [part for part in sys.path if part not in ("", str(tmp_path))])
+    out, own = tmp_path / "out", f"{name}:Mine"
+    arguments = compared(features, out, "--no-controls", "--strategies", f"random,{own}", "--jobs", jobs)
+    assert understudy([*arguments, "--learner", "logistic"], monkeypatch) == 0
+    assert Results.open(out).picks(own, 1)[1].tolist() == Results.open(out).picks("random", 1)[1].tolist()
+
+
+class Clumsy:
+    """A strategy that breaks what another has stored, and then itself."""
+
+    needs = Needs()
+    breaks: ClassVar[Path] = Path()
+
+    def select(self, view: object, n: int, rng: object) -> object:
+        self.breaks.write_bytes(self.breaks.read_bytes()[:50])
+        return n / 0
 
 
 class Broken:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,14 +89,24 @@ def test_the_number_of_processes_changes_nothing(whole: Results, tmp_path: Path)
 
 
 def test_what_will_be_done_is_said(tmp_path: Path) -> None:
-    lines = made(tmp_path, "random", controls=False).describe()
+    lines = made(tmp_path, "random", "margin", controls=False).describe(jobs=2)
     assert lines == [
         "small: 120 rows to choose from, 50 to test on, 3 classes",
+        "strategies: random, margin",
         f"trained from scratch at 9, 14, 20, 26 labels (own schedule); learner {LEARNER}, 2 repetitions, seed 0",
+        f"on cpu, 2 processes, 1 repetition trained at once; stored in {tmp_path}",
     ]
     played(tmp_path, "random", repeats=1, controls=False)
-    assert made(tmp_path, "random", controls=False).describe()[1].endswith("; 4 of 8 rounds are left to do")
-    assert "(protocol small)" in made(tmp_path / "other", "random", schedule=None).describe()[1]
+    assert made(tmp_path, "random", controls=False).describe()[3].endswith("; 4 of 8 rounds are left to do")
+    labels = ARRAYS.truth[:120].copy()
+    labels[:3] = -1
+    fewer = Dataset("fewer", part(range(120), labels=labels), part(range(120, 170)))
+    lines = made(tmp_path / "other", "random", schedule=None, repeats=1, source=fewer).describe(where="in a cloud")
+    assert lines[1] == "strategies: random; beside them margin_x10, ceiling"
+    assert "(protocol small)" in lines[2]
+    assert ", 1 repetition, seed 0" in lines[2]
+    assert lines[3].startswith("on cpu, in a cloud, ")
+    assert lines[4:] == ["items left out: 3 that have no label"]
 
 
 def test_own_strategies_and_learners_come_by_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +119,39 @@ def test_own_strategies_and_learners_come_by_import_path(tmp_path: Path, monkeyp
     assert np.concatenate(later).tolist() == rest[:17].tolist()
     usual = played(tmp_path / "usual", "random", repeats=1).results
     np.testing.assert_array_equal(found.curves(["random"]).of("random"), usual.curves(["random"]).of("random"))
+
+
+def test_own_code_that_was_edited_is_not_taken_for_what_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, spec, out = tmp_path / "edited_code_of_a_test.py", "edited_code_of_a_test:Lowest", tmp_path / "out"
+    module.write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    own: dict[str, Any] = {"repeats": 1, "controls": False}
+    played(out, spec, **own)
+    learnt = tmp_path / "learnt"
+    played(learnt, "random", learner="edited_code_of_a_test:learner", **own)
+    made(out, spec, **own)
+    module.write_text(OWN + "# edited")
+    stored = out / "rounds" / "edited_code_of_a_test%3ALowest"
+    message = f"{spec} was changed since its rounds were stored; choose another folder with --out, or delete {stored}"
+    with pytest.raises(UnderstudyError, match=f"^{re.escape(message)}$"):
+        made(out, spec, **own)
+    message = f"edited_code_of_a_test:learner was changed since .* or delete {learnt / 'rounds'}$"
+    with pytest.raises(UnderstudyError, match=message):
+        made(learnt, "random", learner="edited_code_of_a_test:learner", **own)
+    played(out, "random", **own)  # others are not held up
+    shutil.rmtree(stored)
+    played(out, spec, **own)
+    made(out, spec, **own)
+
+
+def test_another_device_or_version_is_said_before_a_folder_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert played(tmp_path, "random", repeats=1).results.settings["versions"][1].startswith("torch ")
+    monkeypatch.setattr("understudy.experiments.compare.device_name", lambda _: "an abacus")
+    assert made(tmp_path, "random").describe()[-1].endswith("goes on with an abacus; rounds may differ by rounding")
 
 
 def test_pools_without_a_test_set_hold_a_fifth_out(tmp_path: Path) -> None:
@@ -176,7 +220,8 @@ def test_a_replay_needs_the_items_it_was_made_with(whole: Results) -> None:
     ("strategies", "more", "message"),
     [
         (["margn"], {}, "there is no strategy 'margn'; did you mean 'margin'?"),
-        (["margin(x=1)"], {}, "margin cannot be set so"),
+        (["margin(x=1)"], {}, "margin has no setting 'x'"),
+        (["margin"], {"protocol": "small"}, "a schedule and the protocol small both say at how many labels"),
         (["margin"], {"source": "digts"}, "digits"),
         (["margin"], {"schedule": (9, 121)}, "goes to 121 labels, but the pool has 120 rows; end it at 120"),
         (["margin"], {"schedule": (2, 9)}, "starts from 2 labels for 3 classes; start from 3 or more"),
@@ -185,7 +230,13 @@ def test_a_replay_needs_the_items_it_was_made_with(whole: Results) -> None:
         (["margin"], {"learner": "moden"}, "there is no learner 'moden'"),
         (["margin"], {"learner": "no_such_module:x"}, "cannot be imported"),
         (["margin"], {"device": "cuda:7"}, "torch finds no 'cuda:7' here"),
-        (["badge"], {"learner": "logistic"}, "Badge needs hidden, which Classifier does not offer"),
+        (
+            ["badge"],
+            {"learner": "logistic"},
+            "badge cannot be played with the learner logistic: Badge needs hidden, which Classifier does not offer; "
+            "leave it out, or use the learner 'modern'",
+        ),
+        (["margin"], {"source": Dataset("one", part(range(9), labels=np.zeros(9, int)))}, "are of one class, a"),
         (["bgadl"], {}, "Bgadl makes up images"),
         (["margin", OFTEN], {}, "margin_x10 is always compared with; leave it out"),
         (["margin"], {"repeats": 0}, "repeats must be 1 or more"),

@@ -1,16 +1,20 @@
 """Figures: readable without colour, harmless whatever a name contains, and the same wherever they are drawn."""
 
 import re
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
 from PIL import Image
 
 from understudy.experiments import drawing, figures
 from understudy.experiments.curves import Curves
-from understudy.experiments.looks import KNOWN, looks, series
+from understudy.experiments.looks import COLOURS, FADED, KNOWN, MARK, looks, series, shared_looks
 
 MANY = ["surrogate", "margin", "random", *(f"rival_{i}" for i in range(17)), "margin_x10"]
 
@@ -28,14 +32,68 @@ def test_no_two_strategies_look_alike_in_black_and_white() -> None:
 
 def test_of_many_a_few_stand_out_and_of_few_all_do() -> None:
     strong = [name for name, look in looks(MANY).items() if look.strong]
-    assert strong == ["surrogate", "margin", "random", "rival_0", "rival_1", "rival_2", "margin_x10"]
+    assert strong == ["surrogate", "margin", "random", "rival_0", "rival_1", "rival_2"]
     assert all(look.strong for look in looks(MANY[:6]).values())
+
+
+def test_context_and_whole_systems_are_grey_and_like_nobody_else() -> None:
+    seen = looks(["margin", "vaal (selection only)", "vaal", "random", "margin_x10"])
+    for name in ("vaal", "margin_x10"):
+        assert not seen[name].strong
+        assert seen[name].colour == FADED
+    assert seen["margin_x10"].marker not in {look.marker for name, look in seen.items() if name != "margin_x10"}
+    assert seen["vaal (selection only)"].strong
+
+
+def test_context_comes_last_however_good_it_is() -> None:
+    high = {"margin_x10": 0.9, "vaal": 0.8, "random": 0.5, "vaal (selection only)": 0.6}
+    of = Curves("toy", (1, 2), {name: np.full((2, 2), value) for name, value in high.items()})
+    early = Curves("toy", (1,), {"gcn": np.full((2, 1), 0.95)})
+    assert list(shared_looks([of], False)) == ["vaal (selection only)", "random", "vaal", "margin_x10"]
+    assert list(shared_looks([of], False, [early]))[-2:] == ["gcn", "margin_x10"]
+
+
+def test_a_curve_that_ended_early_is_drawn_to_its_end_in_grey() -> None:
+    early = Curves("toy", (10, 20), {"gcn": np.array([[0.5, 0.6], [0.5, 0.8]])})
+    axes = figures.learning_curves([curves(MANY[:3])], ended=[early]).axes[0]
+    (drawn,) = [line for line in axes.lines if line.get_gid() == f"{series('gcn')}-line"]
+    np.testing.assert_allclose(np.asarray(drawn.get_xdata(), float), [10, 20])
+    np.testing.assert_allclose(np.asarray(drawn.get_ydata(), float), [50, 70])
+    assert drawn.get_color() == FADED
+
+
+def test_a_figure_that_cannot_be_stored_leaves_the_old_one_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = figures.learning_curves([curves(MANY[:2])])
+    before = [path.read_bytes() for path in drawing.written(figure, tmp_path / "a")]
+
+    def breaks_off(_: Figure, file: Any, **__: object) -> None:
+        file.write(b"half" if isinstance(file, BytesIO) else "half")
+        raise OSError
+
+    monkeypatch.setattr(Figure, "savefig", breaks_off)
+    with pytest.raises(OSError):  # noqa: PT011
+        drawing.written(figure, tmp_path / "a")
+    assert [(tmp_path / f"a.{ending}").read_bytes() for ending in ("png", "svg")] == before
+
+
+def test_no_strategy_has_the_colour_of_bars_and_heat_maps() -> None:
+    assert MARK not in COLOURS
+    faces = {patch.get_facecolor() for patch in figures.seconds({"a": 1.0}, {"a": 0.1}).axes[0].patches}
+    assert to_rgba(MARK) in faces
 
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_known_strategy_looks_the_same_in_any_company(name: str) -> None:
     alone, among = looks([name])[name], looks([*KNOWN])[name]
     assert (alone.colour, alone.marker) == (among.colour, among.marker) == KNOWN[name]
+
+
+def test_a_long_name_still_says_that_it_is_the_selection_only() -> None:
+    assert drawing.brief("weight_schedule (selection only)", 24) == "weight_schedule (sel.)"
+    assert drawing.brief("vaal (selection only)", 24) == "vaal (selection only)"
+    assert len(drawing.brief("x" * 40 + " (selection only)", 24)) == 24
 
 
 def test_names_are_moved_apart_and_stay_in_order() -> None:

@@ -13,6 +13,7 @@ import pytest
 from filelock import FileLock
 
 from tests.experiments.small import LEARNER, SCHEDULE, dataset
+from understudy import UnderstudyError
 from understudy.experiments import grid
 from understudy.experiments.compare import Comparison, compare
 from understudy.experiments.grid import on_this_machine, units_of
@@ -27,6 +28,8 @@ from understudy.strategies.view import Picks
 
 class Broken:
     """Chooses one round long."""
+    def __init__(self, why=""):
+        self.why = why
     @property
     def needs(self):
         return Needs()
@@ -36,6 +39,20 @@ class Broken:
         rows = view.candidates(n).cpu().numpy()[:n]
         return Picks(rows, np.zeros(n))
 '''
+DEADLY = """
+import os
+import signal
+import time
+from pathlib import Path
+from understudy.strategies.random_rows import Random
+
+class Deadly(Random):
+    def select(self, view, n, rng):
+        while not list(Path(__file__).parent.glob("out/errors/*")):  # the other failed
+            time.sleep(0.01)
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
 # A process of the same comparison; says so when it begins to work.
 PLAY = """
 import sys
@@ -47,6 +64,10 @@ if __name__ == "__main__":
     print("ready", flush=True)
     made.run(jobs=int(jobs), progress=False)
 """
+
+
+# A script that forgets that processes it starts read it again.
+UNGUARDED = PLAY.replace('if __name__ == "__main__"', "if True")
 
 
 def made(out: Path, *strategies: str, repeats: int = 2, controls: bool = False) -> Comparison:
@@ -140,6 +161,67 @@ def test_a_broken_round_is_one_line_and_nothing_is_lost(tmp_path: Path) -> None:
     path.unlink()
     comparison.run(jobs=1, progress=False)
     assert results(out) == before
+
+
+def test_a_script_without_a_guard_ends_with_a_line_that_says_what_is_missing(tmp_path: Path) -> None:
+    """Features fill a pipe: a process that dies before it has read them must not hold up its starter."""
+    script, out = tmp_path / "play.py", tmp_path / "out"
+    script.write_text(UNGUARDED.replace("dataset()", "'digits'").replace("schedule=SCHEDULE", "schedule=(20, 30)"))
+    done = subprocess.run(
+        [sys.executable, str(script), str(out), "2", "random", "margin"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 1
+    said = [line for line in done.stderr.splitlines() if line.startswith("understudy.errors.UnderstudyError: ")]
+    guard = "put what it does under `if __name__ == '__main__':`, or give jobs=1"
+    assert said[0].endswith(f"was started by a comparison, and runs its script again; {guard}")
+    assert said[-1].endswith(f"the processes of the comparison ended before they began; {guard}")
+    assert not (out / "rounds").exists()
+
+
+def test_a_process_that_is_killed_is_one_line_with_those_that_failed_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deadly_strategy_of_a_test.py").write_text(DEADLY)
+    (tmp_path / "broken_strategy_of_a_test.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    out, names = tmp_path / "out", ("broken_strategy_of_a_test:Broken", "deadly_strategy_of_a_test:Deadly")
+    comparison = made(out, *names, repeats=1)
+    with pytest.raises(UnderstudyError, match="a process of the comparison was ended from outside") as caught:
+        comparison.run(jobs=2, progress=False)
+    assert str(caught.value).startswith(f"{names[0]}, repetition 0 failed: ValueError: this cannot (trace in ")
+    assert "\n" not in str(caught.value)
+
+
+def test_folders_within_that_cannot_be_written_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_strategy_of_a_test.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    out = tmp_path / "out"
+    comparison = made(out, "broken_strategy_of_a_test:Broken", repeats=1)
+    (out / "errors").write_text("a file, where a folder should be")
+    (line,) = comparison.run(jobs=1, progress=False).failed.values()
+    assert re.fullmatch(r"ValueError: this cannot \(its trace cannot be kept in .*errors.*\)", line)
+    for lock in (out / "locks").iterdir():
+        lock.unlink()
+    (out / "locks").rmdir()
+    (out / "locks").write_text("a file, where a folder should be")
+    with pytest.raises(UnderstudyError, match=r"cannot write to .*locks: File exists; choose another folder"):
+        comparison.run(jobs=1, progress=False)
+
+
+def test_a_strategy_with_a_long_name_is_played_and_its_failure_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_strategy_of_a_test.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = f"broken_strategy_of_a_test:Broken(why='{'long ' * 60}')"
+    outcome = made(tmp_path / "out", spec, repeats=1).run(jobs=1, progress=False)
+    assert "ValueError: this cannot (trace in " in outcome.failed[f"{spec}, repetition 0"]
+    assert len(outcome.results.picks(spec, 0)) == 2
 
 
 def test_what_others_are_at_is_waited_for_and_taken_over_when_they_die(

@@ -69,6 +69,15 @@ def test_class_counts_add_up_over_repetitions(tmp_path: Path) -> None:
     np.testing.assert_array_equal(picked.class_counts(results, ["margin", "nobody"], 48)["margin"], expected)
 
 
+def test_what_was_picked_can_be_asked_of_one_repetition_and_counted_over_some(tmp_path: Path) -> None:
+    results = made_up(tmp_path, repeats=3)
+    assert picked.first_asked(results, "margin", 5, repeat=2)[0] == results.picks("margin", 2)[1][:5].tolist()
+    rows = results.table.to_pylist()
+    (only,) = [row for row in rows if (row["strategy"], row["labels"], row["repeat"]) == ("margin", 48, 1)]
+    counts = picked.class_counts(results, ["margin"], 48, [1])["margin"]
+    np.testing.assert_array_equal(counts, only["class_counts"])
+
+
 def test_without_the_pool_the_ceiling_knows_its_classes(tmp_path: Path) -> None:
     found = picked.pool_counts(made_up(tmp_path / "a"), None)
     assert found is not None

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.experiments.made_up import made_up
@@ -16,9 +18,10 @@ from understudy.errors import UnderstudyError
 from understudy.experiments import drawing, report
 from understudy.experiments.curves import Curves
 from understudy.experiments.headline import headline
+from understudy.experiments.looks import series
 from understudy.experiments.report import write_report
 from understudy.experiments.results import Results
-from understudy.experiments.sections import seconds_a_pick
+from understudy.experiments.sections import means_over_labels, seconds_a_pick
 
 EVIL = "<script>alert('x')</script>\"&$"
 
@@ -72,7 +75,7 @@ def test_a_page_has_all_its_sections_figures_and_tables(whole: Path) -> None:
     page = seen(whole)
     expected = "curves differences ablations selection-only pairs items balance map calibration time settings repeat"
     assert page.sections == set(expected.split())
-    figures = "learning-curves differences areas ablations selection-only ranks penalties class-balance map"
+    figures = "learning-curves differences areas ablations selection-only ranks class-balance map"
     stems = {path.stem for path in (whole.parent / "figures").glob("*.png")}
     assert stems == {path.stem for path in (whole.parent / "figures").glob("*.svg")} == {
         *figures.split(), "calibration", "time",
@@ -182,10 +185,134 @@ def test_without_matplotlib_there_are_tables_and_a_word_about_it(
 def test_an_unfinished_comparison_says_who_is_missing(tmp_path: Path) -> None:
     results = made_up(tmp_path, ended={"margin": 1}, repeats=4, wanted=["surrogate", "margin", "random", "badge"])
     text = seen(write_report(results)).text
-    assert "margin 1 of 4; random" not in text
-    assert "margin 1 of 4" in text
-    assert "badge 0 of 4" in text
-    assert "Left out of all comparisons, since unfinished: margin" in text
+    assert "Left out: margin has 1 of 4 repetitions; --repeats 4 to compare it." in text
+    assert "Unfinished, in repetitions: badge 0 of 4. The same command goes on." in text
+
+
+def test_context_does_not_decide_what_is_compared(tmp_path: Path) -> None:
+    names = ["surrogate", "margin", "random", "margin_x10"]
+    results = made_up(tmp_path, names, repeats=6, ended={"margin_x10": 5})
+    curves, _ = report.comparable(results)
+    assert curves is not None
+    assert list(curves.accuracy) == ["surrogate", "margin", "random"]
+    assert curves.repeats == 6
+    whole, _ = report.comparable(made_up(tmp_path / "whole", names, repeats=6))
+    assert whole is not None
+    assert "margin_x10" in whole.accuracy
+
+
+def test_repetitions_that_are_not_used_are_named(tmp_path: Path) -> None:
+    curves, notes = report.comparable(made_up(tmp_path, repeats=6, ended={"margin": 5}))
+    assert curves is not None
+    assert curves.repeats == 5
+    assert (
+        "5 repetitions compared, those that all strategies have; further ones of surrogate, random are finished and "
+        "not used." in notes
+    )
+    assert not any("not used" in note for note in report.comparable(made_up(tmp_path / "b", repeats=6))[1])
+
+
+def test_who_failed_is_not_called_unfinished(tmp_path: Path) -> None:
+    results = made_up(tmp_path, repeats=4, ended={"margin": 1}, wanted=["surrogate", "margin", "random", "my:own/one"])
+    (tmp_path / "errors").mkdir()
+    for name in ("margin-0", "margin-2", "my%3Aown%2Fone-0", "surrogate-1"):
+        (tmp_path / "errors" / f"{name}.txt").write_text("Traceback")
+    notes = report.comparable(results)[1]
+    assert f"margin failed, with 1 of 4 repetitions done; why is in {tmp_path}/errors/margin-2.txt." in notes
+    assert (
+        f"my:own/one failed, with 0 of 4 repetitions done; why is in {tmp_path}/errors/my%3Aown%2Fone-0.txt." in notes
+    )
+    assert not any("goes on" in note or "surrogate failed" in note for note in notes)  # what ended well since is well
+
+
+def without(results: Results, strategy: str, labels: int) -> Results:
+    rows = zip(results.table["strategy"].to_pylist(), results.table["labels"].to_pylist(), strict=True)
+    return replace(results, table=results.table.filter([row != (strategy, labels) for row in rows]))
+
+
+def test_who_ended_early_everywhere_is_drawn_and_not_compared(tmp_path: Path) -> None:
+    results = without(made_up(tmp_path, ["surrogate", "core_gcn", "random"], repeats=10), "core_gcn", 48)
+    page = seen(write_report(results))
+    assert "core_gcn got no further than 24 of 48 labels, so it is not compared" in page.text
+    assert "Of 2 strategies" in page.text
+    drawn = (tmp_path / "figures" / "learning-curves.svg").read_text()
+    assert f"{series('core_gcn')}-line" in drawn
+    assert "core_gcn" not in (tmp_path / "tables" / "curves.md").read_text().replace("\\", "")
+    chips = {attributes["data-series"] for _, attributes in page.tags if attributes.get("data-series")}
+    assert series("core_gcn") in chips
+
+
+def test_a_system_that_changes_training_is_counted_once(tmp_path: Path) -> None:
+    names = ["vaal", "vaal (selection only)", "margin", "random"]
+    page = seen(write_report(made_up(tmp_path, names, repeats=10)))
+    assert "Of 3 strategies" in page.text
+    assert "changes training; not ranked" in page.text
+    ranks = (tmp_path / "tables" / "pairs.md").read_text()
+    assert [line.split(" |")[0] for line in ranks.splitlines() if line.startswith("| ")][1:] == [
+        "| vaal (selection only)", "| margin", "| random",
+    ]  # fmt: skip
+
+
+def test_below_ten_repetitions_there_is_no_penalty_matrix(tmp_path: Path) -> None:
+    page = seen(write_report(made_up(tmp_path, repeats=9)))
+    assert "significantly" not in page.text
+    assert "there is no penalty matrix" in page.text
+    assert not (tmp_path / "tables" / "pairs-2.md").exists()
+    assert not (tmp_path / "figures" / "penalties.svg").exists()
+    assert "significantly better" in seen(write_report(made_up(tmp_path / "ten", repeats=10))).text
+
+
+def test_bars_join_by_nemenyi_where_signed_ranks_cannot_tell(tmp_path: Path) -> None:
+    names = ["surrogate", "margin", "badge", "entropy", "coreset", "typiclust", "gradnorm", "random"]
+    page = seen(write_report(made_up(tmp_path, names, repeats=10)))
+    assert "A bar joins those not told apart by Nemenyi's test of mean ranks" in page.text
+    assert "Not told apart from it by Nemenyi's test of mean ranks: " in page.text
+
+
+def test_figures_beside_the_curves_are_of_the_same_repetitions(tmp_path: Path) -> None:
+    results = made_up(tmp_path, repeats=4, ended={"margin": 3})
+    curves, _ = report.comparable(results)
+    assert curves is not None
+    repeats = report.repeats_of(results, curves)
+    assert repeats == (0, 1, 2)
+    ceiling = report.ceiling_of(results, repeats)
+    assert ceiling is not None
+    assert len(ceiling) == 3
+    labels, means = means_over_labels(results, "ece", ["random"], repeats)["random"]
+    rows = [row for row in results.table.to_pylist() if row["strategy"] == "random" and row["repeat"] < 3]
+    for at, mean in zip(labels, means, strict=True):
+        assert mean == pytest.approx(np.mean([row["ece"] for row in rows if row["labels"] == at]))
+
+
+def test_a_page_holds_its_own_drawings_whatever_others_write_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def disturbed(_: object, stem: Path, *__: object) -> None:
+        stem.with_name(f"{stem.name}.svg").write_text("half of another")
+
+    monkeypatch.setattr(drawing, "written", disturbed)
+    page = seen(write_report(made_up(tmp_path)))
+    assert sum(tag == "svg" for tag, _ in page.tags) >= 5
+
+
+def test_labels_saved_are_on_the_page_and_among_the_tables(tmp_path: Path) -> None:
+    page = seen(write_report(made_up(tmp_path, repeats=2)))
+    table = (tmp_path / "tables" / "curves-2.md").read_text()
+    for text in (page.text, table):
+        assert "efficiency" in text
+    assert "bootstrap" in (tmp_path / "tables" / "curves.md").read_text()
+
+
+def test_what_was_not_kept_is_named_in_a_line(tmp_path: Path, digits: Dataset) -> None:
+    results = made_up(tmp_path, dataset=digits, schedule=(20, 40, 80))
+    table = results.table
+    for name in ("picks", "was_right", "class_counts", "ece", "asked_accuracy"):
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, table.schema.field(name), pa.nulls(len(table), table.schema.field(name).type))
+    page = seen(write_report(replace(results, table=table), digits))
+    assert page.sections == {"curves", "differences", "pairs", "settings", "repeat"}
+    for said in ("Which rows were picked was not kept", "Of which classes", "How well the learner knew"):
+        assert page.text.count(said) == 1
 
 
 def test_with_nothing_to_compare_the_page_says_so(tmp_path: Path) -> None:
@@ -261,6 +388,15 @@ def test_below_ten_repetitions_no_significance_is_claimed() -> None:
     assert "With 3 repetitions no significance is claimed" in words
     assert "significantly" not in words
     assert "p =" not in words
+
+
+def test_random_has_its_own_test_and_is_not_among_those_not_told_apart() -> None:
+    rng, rise = np.random.default_rng(0), np.array([0.5, 0.7, 0.8])
+    names = ["badge", "margin", "random", *(f"rival_{i}" for i in range(7))]
+    accuracy = {name: rise - 0.01 * i + rng.normal(0, 1e-4, (10, 3)) for i, name in enumerate(names)}
+    words = " ".join(headline(Curves("toy", (10, 20, 40), accuracy), None).verdicts)
+    assert "significant, p = 0.018" in words
+    assert "Not told apart from it by Nemenyi's test of mean ranks: margin, rival_0, rival_1." in words
 
 
 def test_a_lead_within_the_noise_is_called_so() -> None:

@@ -18,7 +18,7 @@ import pytest
 from tests.experiments.small import a_round, same_of
 from understudy import UnderstudyError
 from understudy.experiments.plan import Plan
-from understudy.experiments.results import OTHER, SAME, SELECTION_ONLY, Results, Store, write_whole
+from understudy.experiments.results import OTHER, SAME, SELECTION_ONLY, Results, Store, file_name, write_whole
 
 PLAN = Plan("small", "d1", ("a", "b", "c"), 100, 20, "modern", (9, 14, 20), 0)
 
@@ -40,7 +40,7 @@ def test_a_round_comes_back_as_it_was(tmp_path: Path) -> None:
     assert [vars(found) for found in store.rounds_of("margin", 0, (9, 14, 20))] == [vars(one) for one in rounds]
     assert store.rounds_of("margin", 1, (9, 14, 20)) == []
     assert [one.labels for one in store.rounds_of("margin", 0, (9, 10, 14))] == [9]  # up to the first that is missing
-    assert store.count() == 3
+    store.check()
 
 
 def test_names_of_strategies_may_hold_anything_and_none_is_taken_for_another(tmp_path: Path) -> None:
@@ -59,8 +59,22 @@ def test_names_of_strategies_may_hold_anything_and_none_is_taken_for_another(tmp
     for place, name in enumerate(names):
         (found,) = store.rounds_of(name, 0, (9,))
         assert (found.strategy, found.accuracy) == (name, place / 10)
-    assert store.count() == len(names)
+    assert len(list(tmp_path.rglob("*.parquet"))) == len(names)
     assert {path.parent.parent.parent for path in tmp_path.rglob("*.parquet")} == {tmp_path / "rounds"}
+
+
+def test_long_names_are_cut_and_short_ones_stay_as_they_were(tmp_path: Path) -> None:
+    store = begun(tmp_path)
+    names = [f"own:Mine(file='{'x' * 300}{end}')" for end in "ab"]
+    for place, name in enumerate([*names, names[0] + SELECTION_ONLY]):
+        store.add([a_round(name, accuracy=place / 10)])
+    assert [store.rounds_of(name, 0, (9,))[0].accuracy for name in names] == [0, 0.1]
+    assert len(Results.open(tmp_path).table) == 3
+    assert len({file_name(name) for name in names}) == 2
+    assert max(len(file_name(name) + "-1000.lock") for name in names) <= 255
+    for short in ("surrogate(width=0.25)", "margin (selection only)", "a" * 255):
+        assert store.path(short, 0, 9).parent.parent.name == short
+    assert store.path("a:b", 0, 9).parent.parent.name == "a%3Ab"
 
 
 def test_the_tables_do_not_depend_on_who_came_first(tmp_path: Path) -> None:
@@ -106,7 +120,7 @@ def test_what_a_kill_left_beside_the_rounds_is_not_read(tmp_path: Path) -> None:
     store.add([a_round()])
     (store.path("margin", 0, 9).parent / ".abc.part").write_bytes(b"half")
     (store.path("margin", 0, 9).parent / ".abc.parquet.part").write_bytes(b"half")
-    assert store.count() == 1
+    store.check()
     store.merge()
     assert len(Results.open(tmp_path).table) == 1
 
@@ -132,6 +146,8 @@ def test_a_round_file_cut_short_is_named_with_what_to_do(tmp_path: Path, at: int
     message = re.escape(f"{path} is cut short or no Parquet; delete it, and the same command makes it again")
     with pytest.raises(UnderstudyError, match=message):
         store.rounds_of("margin", 0, (9, 14))
+    with pytest.raises(UnderstudyError, match=message):
+        store.check()
     with pytest.raises(UnderstudyError, match=message):
         Results.open(tmp_path)
     path.unlink()
@@ -221,6 +237,47 @@ def test_the_same_experiment_goes_on_and_notes_who_came_later(tmp_path: Path) ->
         "format": 1, "plan": PLAN.as_json(), "source": "digits", "device": "cpu",
         "strategies": ["margin", "random", "badge"], "repeats": 2,
     }  # fmt: skip
+
+
+def test_a_table_of_something_else_is_no_round(tmp_path: Path) -> None:
+    store = begun(tmp_path)
+    store.add([a_round()])
+    store.merge()
+    path = store.path("margin", 0, 9)
+    path.write_bytes((tmp_path / "timings.parquet").read_bytes())
+    with pytest.raises(UnderstudyError, match=re.escape(f"{path} is no round of a comparison; delete it")):
+        store.check()
+
+
+def test_other_devices_and_versions_are_noted_and_said_once_there_are_rounds(tmp_path: Path) -> None:
+    def went_on(device: str, *versions: str) -> list[str]:
+        return Store(tmp_path).begin(PLAN, {"devices": [device], "versions": list(versions)})
+
+    assert went_on("x86_64", "torch 2.10", "numpy 2.4") == []
+    assert went_on("H200", "torch 2.11", "numpy 2.4") == []  # nothing was played
+    Store(tmp_path).add([a_round()])
+    assert went_on("H200", "torch 2.11", "numpy 2.4") == []
+    assert went_on("x86_64", "torch 2.12", "numpy 2.4") == [
+        f"{tmp_path} has rounds made with H200, and goes on with x86_64; rounds may differ by rounding",
+        f"{tmp_path} has rounds made with torch 2.11, numpy 2.4, and goes on with torch 2.12; "
+        "rounds may differ by rounding",
+    ]
+    assert went_on("x86_64", "torch 2.11", "numpy 2.4") == []
+    settings = Store(tmp_path).settings
+    assert (settings["devices"], settings["versions"]) == (
+        ["H200", "x86_64"],
+        ["torch 2.11", "numpy 2.4", "torch 2.12"],
+    )
+
+
+def test_where_nothing_can_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "shut" / ".lock").mkdir(parents=True)
+    with pytest.raises(UnderstudyError, match=r"cannot write to .*shut: .*; choose another folder"):
+        begun(tmp_path / "shut")
+    store = begun(tmp_path / "open")
+    (store.folder / "rounds").write_text("a file, where a folder should be")
+    with pytest.raises(UnderstudyError, match=r"cannot write to .*rounds.*: .*; choose another folder"):
+        store.add([a_round()])
 
 
 def test_folders_that_cannot_be_used_are_said(tmp_path: Path) -> None:

@@ -136,6 +136,20 @@ def test_a_round_says_what_happened(name: str) -> None:
         assert "torch" in json.loads(one.versions)
 
 
+def test_training_the_learner_beside_its_proxy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, fit = [0.0], Head.fit
+
+    def counted(self: Head, *args: Any, **more: Any) -> HeadModel:
+        now[0] += 1
+        return fit(self, *args, **more)
+
+    monkeypatch.setattr(Head, "fit", counted)
+    monkeypatch.setattr("understudy.experiments.run.clock", lambda _: now[0])
+    for name, trainings in (("margin", 1), ("selection_via_proxy(proxy='quick')", 2)):
+        rounds = only(rounds_of(experiment(), name), name)
+        assert [one.train_seconds for one in rounds] == [trainings] * len(SCHEDULE)
+
+
 def test_p_is_judged_by_the_model_that_was_there_before_the_pick() -> None:
     given = experiment()
     rounds = only(rounds_of(given, "margin"), "margin")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from understudy import UnderstudyError
-from understudy.experiments.specs import checked_specs, parsed, split_specs, strategy_of
+from understudy.experiments.specs import checked_specs, codes_of, parsed, split_specs, strategy_of
 from understudy.strategies.gaussian_process import GaussianProcess
 from understudy.strategies.uncertainty import Uncertainty
 
@@ -84,7 +84,8 @@ def test_own_strategies_are_classes_functions_or_objects(own: str) -> None:
     ("spec", "message"),
     [
         ("margn", "there is no strategy 'margn'; did you mean 'margin'?"),
-        ("margin(widht=1)", "margin cannot be set so"),
+        ("surrogate(widht=1)", "surrogate has no setting 'widht'; did you mean 'width'?"),
+        ("random(zzz=1)", "random has no setting 'zzz'; it has none"),
         ("surrogate(mode='none')", "mode must be one of"),
         ("no_such_module:x", "'no_such_module:x' cannot be imported"),
         ("own_strategies_of_a_test:missing", "cannot be imported"),
@@ -98,6 +99,23 @@ def test_what_names_no_strategy_is_said_in_one_line(spec: str, message: str) -> 
     with pytest.raises(UnderstudyError, match=re.escape(message)) as caught:
         checked_specs(["margin", spec])
     assert "\n" not in str(caught.value)
+
+
+def test_own_code_is_told_from_an_edited_one_wherever_its_package_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "own_package_of_a_test"
+    package.mkdir()
+    (package / "__init__.py").write_text("from own_package_of_a_test.inside import Lowest")
+    (package / "inside.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = "own_package_of_a_test:Lowest(step=3)"
+    before = codes_of(["margin", "surrogate(mode='a:b')", spec])
+    assert list(before) == [spec]
+    assert codes_of([spec]) == before
+    (package / "inside.py").write_text(OWN.replace("[:n]", "[-n:]"))
+    assert codes_of([spec]) != before
+    assert codes_of(["math:sqrt"]) == {}
 
 
 def test_a_strategy_that_is_named_twice_is_compared_once() -> None:

@@ -140,6 +140,18 @@ def test_context_enters_no_test_and_no_rank() -> None:
     assert rank_strategies(more).names == rank_strategies(plain).names
 
 
+def test_of_a_system_that_changes_training_its_selection_is_the_contestant() -> None:
+    system, selection = "vaal", "vaal (selection only)"
+    values = noisy(10, "random margin badge").accuracy
+    curves = Curves("toy", SCHEDULE, {"random": values["random"], system: values["badge"], selection: values["margin"]})
+    assert list(contestants(curves).accuracy) == ["random", selection]
+    assert [found.strategy for found in compare(curves)] == [selection]
+    assert compare(curves)[0].p == compare(curves)[0].p_holm  # one comparison, not two
+    assert set(rank_strategies(curves).names) == set(penalty_matrix(curves).names) == {"random", selection}
+    alone = curves.only(["random", system])
+    assert list(contestants(alone).accuracy) == ["random", system]
+
+
 # Labels saved
 
 
@@ -327,14 +339,14 @@ def test_the_smallest_p_is_that_of_one_who_always_wins() -> None:
 
 
 def test_penalties_are_counted_by_one_t_test_at_a_time() -> None:
-    curves = noisy(5, "random margin badge entropy", step=0.006)
+    curves = noisy(10, "random margin badge entropy", step=0.006)
     found = penalty_matrix(curves)
     expected = np.zeros((4, 4))
     for i, ours in enumerate(curves.accuracy.values()):
         for j, theirs in enumerate(curves.accuracy.values()):
             for budget in range(1, 5):  # at the first all are alike
                 differences = ours[:, budget] - theirs[:, budget]
-                if i != j and sqrt(5) * differences.mean() / differences.std(ddof=1) > 2.776:
+                if i != j and sqrt(10) * differences.mean() / differences.std(ddof=1) > 2.262:
                     expected[i, j] += 1 / 5
     np.testing.assert_allclose(found.matrix, expected)
     assert 0 < expected.sum() < 0.8 * 6  # some pairs differ, some do not
@@ -344,7 +356,7 @@ def test_penalties_are_counted_by_one_t_test_at_a_time() -> None:
 
 
 def test_differences_that_are_all_the_same_count_unless_they_are_none() -> None:
-    values = np.array([[0.5, 0.6, 0.7], [0.4, 0.5, 0.8]])
+    values = np.array([[0.5, 0.6, 0.7], [0.4, 0.5, 0.8]] * 5)
     found = penalty_matrix(toy(random=values, better=values + np.array([0, 0.1, 0.1]), same=values))
     assert found.names == ("random", "better", "same")
     assert found.matrix.tolist() == [[0, 0, 0], [pytest.approx(2 / 3), 0, pytest.approx(2 / 3)], [0, 0, 0]]
@@ -352,22 +364,22 @@ def test_differences_that_are_all_the_same_count_unless_they_are_none() -> None:
 
 def test_the_largest_penalty_is_the_number_of_data_sets() -> None:
     ones = [
-        toy(dataset="a", random=[[0.1] * 3] * 2, margin=[[0.2] * 3] * 2, badge=[[0.2] * 3] * 2),
-        toy((5, 6), dataset="b", margin=[[0.4] * 2] * 3, random=[[0.3] * 2] * 3),  # in another order, and one missing
+        toy(dataset="a", random=[[0.1] * 3] * 10, margin=[[0.2] * 3] * 10, badge=[[0.2] * 3] * 10),
+        toy((5, 6), dataset="b", margin=[[0.4] * 2] * 11, random=[[0.3] * 2] * 11),  # in another order, one missing
     ]
     found = penalty_matrix(*ones)
     assert (found.names, found.datasets) == (("random", "margin"), ("a", "b"))
     np.testing.assert_allclose(found.matrix, [[0, 0], [2, 0]])
 
 
-def test_one_repetition_has_no_penalties() -> None:
-    with pytest.raises(UnderstudyError, match="noisy has one repetition"):
-        penalty_matrix(noisy(1))
+def test_below_ten_repetitions_nobody_is_called_significantly_better() -> None:
+    with pytest.raises(UnderstudyError, match="noisy has 9 repetitions; a penalty matrix needs at least 10"):
+        penalty_matrix(noisy(10), noisy(9))
 
 
 def test_pairs_need_two_strategies_in_all_data_sets() -> None:
     with pytest.raises(UnderstudyError, match="1 strategies in all data sets"):
-        penalty_matrix(noisy(3), noisy(3, "badge entropy"))
+        penalty_matrix(noisy(10), noisy(10, "badge entropy"))
     with pytest.raises(UnderstudyError, match="at least one data set"):
         rank_strategies()
 
@@ -421,6 +433,31 @@ def test_those_who_cannot_be_told_apart_are_grouped() -> None:
     far, near = noisy(12, step=0.1), noisy(12, step=0)
     assert rank_strategies(far).groups == ()
     assert rank_strategies(near).groups == (rank_strategies(near).names,)
+
+
+EIGHT = "a b c d e f g h"
+
+
+def test_where_no_corrected_p_can_be_small_nemenyi_tells_apart() -> None:
+    found = rank_strategies(noisy(10, EIGHT, step=0.05))  # each better than the one before in every repetition
+    assert smallest_p(10, found.pairs) > 0.05
+    assert found.p_holm is not None
+    assert (found.p_holm > 0.05).all()
+    assert found.told_by == "Nemenyi"
+    assert found.average.tolist() == list(range(1, 9))
+    # The critical difference is 3.32: four neighbours differ by less, five do not.
+    assert found.critical_difference == pytest.approx(3.031 * sqrt(8 * 9 / 60), abs=2e-3)
+    assert found.groups == tuple(tuple(found.names[i : i + 4]) for i in range(5))
+    assert found.alike("h") == ["g", "f", "e"]
+    assert rank_strategies(noisy(11, EIGHT, step=0.05)).told_by == "signed ranks"
+
+
+def test_nemenyi_tells_nobody_apart_where_friedman_finds_no_difference() -> None:
+    found = rank_strategies(noisy(10, EIGHT, step=0))
+    assert found.told_by == "Nemenyi"
+    assert found.friedman_p is not None
+    assert found.friedman_p > 0.05
+    assert found.groups == (found.names,)
 
 
 def test_runs_are_the_longest_without_a_pair_that_differs() -> None:

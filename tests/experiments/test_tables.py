@@ -19,6 +19,7 @@ from understudy.experiments.tables import (
     comparison_table,
     for_latex,
     for_markdown,
+    interval,
     penalties,
     points,
     ranked,
@@ -72,7 +73,7 @@ def test_a_table_by_hand() -> None:
 
 def test_the_full_table_has_deviations_all_areas_and_counts() -> None:
     grid = compared(TWO)
-    assert grid.headings[4:] == ("area", "early area", "log area", "minus random", "win/tie/loss")
+    assert grid.headings[4:] == ("area", "early area", "log area", "minus random", "bootstrap", "win/tie/loss")
     assert grid.rows[0][1:4] == ("50.0±0.0", "75.0±7.1", "95.0±7.1")
     assert grid.rows[0][5] == "50.00±0.00"  # the first third of three budgets is one
     assert grid.rows[0][-1] == "2/0/0"
@@ -90,7 +91,8 @@ def test_rows_are_sorted_by_area_and_say_what_the_statistics_say() -> None:
         assert points(found.area) in cells
         assert f"{found.wins}/{found.ties}/{found.losses}" in cells
         assert cells[-1] == f"{found.p_holm:.3f}"
-    assert rows["random"][-3:] == ("reference", "", "")
+        assert interval(found.bootstrap) in cells
+    assert rows["random"][-4:] == ("reference", "", "", "")
     assert grid.headings[-1] == "p (Holm)"
 
 
@@ -122,6 +124,19 @@ def test_context_stands_apart() -> None:
     assert {len(row) for row in (*grid.rows, *grid.apart)} == {len(grid.headings)}
     assert any(note.startswith("Ceiling, trained on all labels: ") for note in grid.notes)
     assert "corrected for 1 comparison." in " ".join(grid.notes)
+
+
+def test_a_system_that_changes_training_stands_apart_and_its_selection_is_compared() -> None:
+    curves = made(10, ("random", "vaal", "vaal (selection only)", "margin_x10"))
+    for full, words in ((True, "changes training; not ranked"), (False, "not ranked")):
+        grid = compared(curves, full=full)
+        assert sorted(row[0] for row in grid.rows) == ["random", "vaal (selection only)"]
+        assert [row[0] for row in grid.apart] == ["vaal", "margin_x10"]
+        assert words in grid.apart[0]
+        assert {len(row) for row in (*grid.rows, *grid.apart)} == {len(grid.headings)}
+        assert "corrected for 1 comparison." in " ".join(grid.notes)
+        assert "its selection only is ranked: vaal." in " ".join(grid.notes)
+    assert "vaal" not in {row[0] for row in saved(curves).rows}
 
 
 def test_the_ceiling_is_given_apart_where_it_has_budgets_of_its_own() -> None:
@@ -189,13 +204,18 @@ def test_labels_saved_by_hand() -> None:
         },
     )
     grid = saved(curves)
-    assert grid.headings == ("strategy", "60.0 %", "70.0 %")
+    assert grid.headings == ("strategy", "60.0 %", "70.0 %", "efficiency", "range")
     assert grid.rows == (
-        ("fast", "150 (50, 25 %)", "200 (3,800, 95 %)"),
-        ("random", "200", "4,000"),
-        ("slow", "4,000 (-3,800, -1,900 %)", "–"),
+        ("fast", "150 (50, 25 %)", "200 (3,800, 95 %)", "20.00", "50.0 to 70.0 %"),
+        ("random", "200", "4,000", "", ""),
+        ("slow", "4,000 (-3,800, -1,900 %)", "–", "0.05", "50.0 to 60.0 %"),
     )
-    assert saved(curves, accuracies=[0.65, 0.9]).rows[1] == ("random", "2,100", "–")
+    assert saved(curves, accuracies=[0.65, 0.9], full=False).rows[1] == ("random", "2,100", "–")
+
+
+def test_curves_without_a_common_accuracy_have_no_efficiency() -> None:
+    apart = Curves("toy", (10, 20), {"random": np.array([[0.1, 0.2]]), "margin": np.array([[0.5, 0.6]])})
+    assert saved(apart).rows[0][-2:] == ("", "")
 
 
 def test_one_budget_has_no_accuracy_to_reach() -> None:
@@ -203,7 +223,7 @@ def test_one_budget_has_no_accuracy_to_reach() -> None:
 
 
 def test_penalties_are_sorted_and_numbered() -> None:
-    values = np.full((2, 2), 0.5)
+    values = np.full((10, 2), 0.5)
     found = penalty_matrix(Curves("toy", (5, 6), {"random": values, "margin": values + 0.1, "a_b": values + 0.2}))
     grid = penalties(found)
     assert grid.headings == ("strategy", "1", "2", "3")
@@ -227,6 +247,13 @@ def test_ranks_share_letters_where_they_are_not_told_apart() -> None:
     alike = made(10)
     same = Curves("toy", alike.schedule, dict.fromkeys("abc", alike.accuracy["random"]))
     assert [row[2] for row in ranked(rank_strategies(same)).rows] == ["a", "a", "a"]
+
+
+def test_it_is_said_which_test_told_ranks_apart() -> None:
+    few, many = (ranked(rank_strategies(made(10, tuple(f"s{i}" for i in range(n))))) for n in (7, 8))
+    assert "not told apart by signed ranks, corrected for 21 pairs." in " ".join(few.notes)
+    assert "not told apart by Nemenyi's test of mean ranks" in " ".join(many.notes)
+    assert "corrected for 28 pairs, cannot give a p below 0.05 with 10 blocks" in " ".join(many.notes)
 
 
 HARD = Grid(

@@ -115,7 +115,7 @@ def test_a_training_that_ran_away_is_an_error() -> None:
         ({"iterations": 0}, "iterations must be 1 or more"),
         ({"kl": "max"}, "kl must be one of sum, mean"),
         ({"beta": -1}, "beta must be 0 or more"),
-        ({"temperature": 3}, "vaal cannot be set so"),
+        ({"temperature": 3}, "vaal has no setting 'temperature'"),
     ],
 )
 def test_a_bad_setting_is_an_error(setting: dict[str, Any], message: str) -> None:

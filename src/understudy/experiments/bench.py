@@ -13,6 +13,7 @@ from understudy.experiments.plan import STREAM_SPLIT
 from understudy.learners.protocol import Takes
 
 HELD_OUT: Final = 0.2  # of the pool, where there is no test set
+SHOWN: Final = 5  # classes named in one line
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +23,8 @@ class Bench:
     name: str
     pool: Pool
     test: Pool
+    unusable: int = 0  # items that were left out when they were loaded
+    unlabelled: int = 0  # left out here
 
     @property
     def truth(self) -> np.ndarray:
@@ -37,6 +40,21 @@ class Bench:
     @property
     def n_classes(self) -> int:
         return len(self.pool.classes)
+
+    def notes(self) -> list[str]:
+        """What its user should know of these items, a line each."""
+        notes = []
+        left_out = [(self.unusable, "cannot be used"), (self.unlabelled, "have no label")]
+        if any(number for number, _ in left_out):
+            said = " and ".join(f"{number:,} that {why}" for number, why in left_out if number)
+            notes.append(f"items left out: {said}")
+        unseen = np.setdiff1d(self.test_labels, self.truth)
+        if len(unseen):
+            names = ", ".join(self.pool.classes[label] for label in unseen[:SHOWN])
+            more = f" and {len(unseen) - SHOWN:,} more" if len(unseen) > SHOWN else ""
+            rows = int(np.isin(self.test_labels, unseen).sum())
+            notes.append(f"no item to choose from is of {names}{more}: {rows:,} of the test items cannot be got right")
+        return notes
 
     def digest(self) -> str:
         """What tells these items and labels from others."""
@@ -54,13 +72,30 @@ class Bench:
 def bench_of(dataset: Dataset, seed: int = 0) -> Bench:
     """The items whose class is known. Without a test set a fifth of them, drawn once, is held out as one."""
     pool = known(dataset.pool, "pool")
+    found = sorted(set(pool.labels.tolist())) if pool.labels is not None else []
+    if len(found) < 2:
+        raise UnderstudyError(
+            f"all labelled items of {dataset.name} are of one class, {pool.classes[found[0]]}; "
+            "there is nothing to learn: give items of two classes or more"
+        )
+    unusable = sum(not fault.used for part in dataset.parts for fault in part.faults)
+    unlabelled = sum(int((~part.is_labelled).sum()) for part in dataset.parts)
     if dataset.test is not None:
-        return Bench(dataset.name, pool, known(dataset.test, "test set"))
+        if dataset.test.classes != dataset.pool.classes:
+            raise UnderstudyError(
+                f"the test set of {dataset.name} has other classes than its pool ({shown(dataset.test.classes)} and "
+                f"{shown(dataset.pool.classes)}); give both the same, in the same order"
+            )
+        return Bench(dataset.name, pool, known(dataset.test, "test set"), unusable, unlabelled)
     order = np.random.default_rng([seed, STREAM_SPLIT]).permutation(len(pool))
     cut = round(HELD_OUT * len(pool))
     if not cut or cut == len(pool):
         raise UnderstudyError(f"{dataset.name} has {len(pool)} labelled items, too few to hold some out as a test set")
-    return Bench(dataset.name, pool.take(np.sort(order[cut:])), pool.take(np.sort(order[:cut])))
+    return Bench(dataset.name, pool.take(np.sort(order[cut:])), pool.take(np.sort(order[:cut])), unusable, unlabelled)
+
+
+def shown(classes: tuple[str, ...]) -> str:
+    return ", ".join(classes[:SHOWN]) + (", ..." if len(classes) > SHOWN else "")
 
 
 def known(part: Pool, called: str) -> Pool:

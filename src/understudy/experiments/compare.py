@@ -15,8 +15,8 @@ from understudy.experiments.bench import Bench, bench_of
 from understudy.experiments.grid import Engine, Task, carry_out, default_jobs, on_this_machine, units_of
 from understudy.experiments.plan import Plan, Protocol, default_schedule
 from understudy.experiments.results import CEILING, CONTROLS, SELECTION_ONLY, Results, Store
-from understudy.experiments.run import Experiment, Run
-from understudy.experiments.specs import checked_specs
+from understudy.experiments.run import Experiment, Run, device_name, versions
+from understudy.experiments.specs import checked_specs, codes_of
 from understudy.learners.named import make_learner
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import Picks, PoolView, checked_whole
@@ -33,6 +33,8 @@ class Comparison:
     strategies: tuple[str, ...]
     repeats: int
     protocol: str
+    together: int = 1
+    notes: tuple[str, ...] = ()  # what its user should know beforehand
 
     def run(self, engine: Engine | None = None, jobs: int | None = None, progress: bool = True) -> "Outcome":
         """Play all that is not stored yet. What fails is told, and what is stored stays."""
@@ -41,18 +43,30 @@ class Comparison:
         failed = carry_out(self.task, engine, progress)
         return Outcome(self.task.store.folder, {unit.name: what for unit, what in failed.items()})
 
-    def describe(self) -> list[str]:
-        """What will be done, in a few lines."""
-        plan = self.task.experiment.plan
+    def describe(self, jobs: int | None = None, where: str | None = None) -> list[str]:
+        """What will be done, in a few lines; by `jobs` processes, or `where` else it is."""
+        plan, device = self.task.experiment.plan, self.task.experiment.device
+        if where is None:
+            where = counted(jobs or default_jobs(device), "process", "processes")
+        beside = [name for name in CONTROLS if any(unit.strategy == name for unit in self.task.units)]
+        beside = [name for name in beside if name not in self.strategies]
         steps = ", ".join(f"{step:,}" for step in plan.schedule)
         waiting = self.task.total - self.task.stored()
         more = "" if waiting == self.task.total else f"; {waiting:,} of {self.task.total:,} rounds are left to do"
         return [
             f"{plan.dataset}: {plan.pool_rows:,} rows to choose from, {plan.test_rows:,} to test on, "
-            f"{len(plan.classes):,} classes",
+            f"{counted(len(plan.classes), 'class', 'classes')}",
+            f"strategies: {', '.join(self.strategies)}" + (f"; beside them {', '.join(beside)}" if beside else ""),
             f"trained from scratch at {steps} labels ({self.protocol}); learner {plan.learner}, "
-            f"{self.repeats} repetitions, seed {plan.seed}{more}",
+            f"{counted(self.repeats, 'repetition', 'repetitions')}, seed {plan.seed}",
+            f"on {device}, {where}, {counted(self.together, 'repetition', 'repetitions')} trained at once; "
+            f"stored in {self.task.store.folder}{more}",
+            *self.notes,
         ]
+
+
+def counted(number: int, one: str, more: str) -> str:
+    return f"{number:,} {one if number == 1 else more}"
 
 
 @dataclass(frozen=True)
@@ -82,6 +96,10 @@ def compare(
     """A comparison of strategies on a data set, ready to run; or to go on, where `out` holds a part of it already."""
     if protocol not in (None, "paper", "small"):
         raise UnderstudyError(f"protocol is 'paper' or 'small', or give a schedule; got {protocol!r}")
+    if schedule is not None and protocol is not None:
+        raise UnderstudyError(
+            f"a schedule and the protocol {protocol} both say at how many labels to train; give one of them"
+        )
     repeats, seed = checked_whole("repeats", repeats, 1), checked_whole("seed", seed, 0)
     if taken := [name for name in CONTROLS if name in strategies]:
         raise UnderstudyError(f"{taken[0]} is always compared with; leave it out of the strategies")
@@ -91,8 +109,9 @@ def compare(
     steps = default_schedule(protocol, len(bench.pool), bench.n_classes) if schedule is None else schedule
     plan = plan_of(bench, learner, steps, seed)
     experiment = Experiment(plan, bench, device)
+    Run.begin(experiment, CEILING, 0)  # its words, if the pool lacks what the learner needs
     for spec in wanted:
-        Run.begin(experiment, spec, 0)  # its words, if the pool or the learner lacks what it needs
+        check_playable(experiment, spec)
     named = "own schedule" if schedule is not None else f"protocol {protocol or protocol_of(plan)}"
     return prepared(
         experiment,
@@ -104,6 +123,18 @@ def compare(
         named,
         str(source_name(source)),
     )
+
+
+def check_playable(experiment: Experiment, spec: str) -> None:
+    """One line if the pool or the learner lacks what a strategy needs, with the names that were typed."""
+    try:
+        Run.begin(experiment, spec, 0)
+    except UnderstudyError as error:
+        problem, _, remedy = str(error).rpartition("; ")
+        raise UnderstudyError(
+            f"{spec} cannot be played with the learner {experiment.plan.learner}: "
+            + (f"{problem}; leave it out, or {remedy}" if problem else f"{remedy}; leave it out")
+        ) from error
 
 
 def plan_of(bench: Bench, learner: str, schedule: Sequence[int], seed: int) -> Plan:
@@ -129,7 +160,9 @@ def prepared(
     if together is None:  # a GPU trains ten small networks in the time of one
         together = repeats if experiment.device.startswith("cuda") else 1
     together = checked_whole("together", together, 1)
-    store.begin(
+    own = [experiment.plan.learner, *(strategies if experiment.maker is None else ())]
+    code = codes_of(own)
+    notes = store.begin(
         experiment.plan,
         {
             "source": source,
@@ -138,10 +171,14 @@ def prepared(
             "repeats": repeats,
             "device": experiment.device,
             "together": together,
+            "devices": [device_name(experiment.device)],
+            "versions": [f"{name} {versions()[name].partition('+')[0]}" for name in ("understudy", "torch", "numpy")],
+            **({"code": code} if code else {}),
         },
     )
     units = units_of([*strategies, *controls], range(repeats), together)
-    return Comparison(Task(experiment, store, units), strategies, repeats, named)
+    notes = [*experiment.bench.notes(), *notes]
+    return Comparison(Task(experiment, store, units), strategies, repeats, named, together, tuple(notes))
 
 
 def protocol_of(plan: Plan) -> str:

@@ -3,13 +3,20 @@
 What they say about the strategies is in `statistics.py`, tables and figures of them in `tables.py` and `figures.py`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float
 
 from understudy.errors import UnderstudyError
+
+CEILING: Final = "ceiling"  # the learner with all labels
+OFTEN: Final = "margin_x10"  # margin, retrained ten times as often
+# Shown beside the strategies, never compared with them: they had more labels, or more trainings.
+CONTROLS: Final = (OFTEN, CEILING)
+SELECTION_ONLY: Final = " (selection only)"  # picks of a system that changes training, judged by the common learner
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,13 @@ class Curves:
         """The same up to one of the budgets."""
         accuracy = {name: values[:, :n_budgets] for name, values in self.accuracy.items()}
         return replace(self, schedule=self.schedule[:n_budgets], accuracy=accuracy)
+
+
+def standing(name: str, among: Container[str]) -> int:
+    """0 for a contestant, 1 for a system that changes training, whose selection alone is one, 2 for context."""
+    if name in CONTROLS:
+        return 2
+    return int(name + SELECTION_ONLY in among)
 
 
 def area_over_width(curves: Float[np.ndarray, "r t"], positions: Float[np.ndarray, "t"]) -> Float[np.ndarray, "r"]:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from io import StringIO
+from io import BytesIO, StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, ParamSpec
@@ -22,15 +22,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from understudy.experiments.looks import COLOURS, FADED, Look, series
+from understudy.experiments.curves import SELECTION_ONLY
+from understudy.experiments.looks import COLOURS, FADED, MARK, Look, series
+from understudy.experiments.results import write_whole
 from understudy.experiments.tables import short
 
 WIDTH: Final = 7.0  # inches: two columns of a paper
 INK, SOFT, GRID, PAPER = "#1F2328", "#656D76", "#D8DEE4", "#FFFFFF"
-HOT: Final = "#D55E00"  # the one colour of heat maps, more or less opaque
+NARROW: Final = 3.9  # inches that a telephone shows at the size of the page
 DOTS: Final = 300  # an inch, in PNG files
 DOTS_INSIDE: Final = 150  # of clouds of points within an SVG
 SIZE: Final = 7.5  # points, of the type
+SELECTION: Final = " (sel.)"  # where there is little room
 LABELLED_AT_THE_END: Final = 26  # so many names fit beside a figure
 STYLE: Final[dict[Any, Any]] = {
     "font.family": "sans-serif",
@@ -72,6 +75,7 @@ PAGE_COLOURS: Final = {
     GRID: "grid",
     PAPER: "paper",
     FADED: "faded",
+    MARK: "mark",
     **{colour: f"colour-{i}" for i, colour in enumerate(COLOURS)},
 }
 
@@ -127,6 +131,8 @@ def small_multiples(n: int, height: float, extra: float = 0.0) -> tuple[Figure, 
 
 
 def brief(name: str, longest: int = 32) -> str:
+    if len(name) > longest and name.endswith(SELECTION_ONLY):
+        return f"{short(name.removesuffix(SELECTION_ONLY), longest - len(SELECTION))}{SELECTION}"
     return short(name, longest)
 
 
@@ -277,12 +283,16 @@ def duration(seconds: float) -> str:
 # Files
 
 
-def written(figure: Figure, stem: Path) -> tuple[Path, Path]:
-    """The figure as `stem`.png and `stem`.svg."""
+def written(figure: Figure, stem: Path, svg: str | None = None) -> tuple[Path, Path]:
+    """The figure as `stem`.png and `stem`.svg, each whole or not at all.
+
+    Give what `as_svg` drew already, and it is not drawn again.
+    """
     files = stem.with_name(stem.name + ".png"), stem.with_name(stem.name + ".svg")
-    with style():
-        figure.savefig(files[0], dpi=DOTS, facecolor=PAPER, metadata={"Software": None})
-    files[1].write_text(as_svg(figure), encoding="utf-8")
+    with style(), BytesIO() as file:
+        figure.savefig(file, format="png", dpi=DOTS, facecolor=PAPER, metadata={"Software": None})
+        write_whole(files[0], file.getvalue())
+    write_whole(files[1], (as_svg(figure) if svg is None else svg).encode("utf-8", "replace"))
     return files
 
 

@@ -36,11 +36,10 @@ from understudy.experiments.drawing import (
     small_multiples,
     styled,
 )
-from understudy.experiments.looks import COLOURS, FADED, Look, looks, series
+from understudy.experiments.looks import FADED, MARK, Look, looks, series, shared_looks
 
 CELLS_WITH_NUMBERS: Final = 14
 CLASSES_WITH_NAMES: Final = 12
-HOT: Final = COLOURS[0]  # the one colour of heat maps, more or less opaque
 
 
 # Curves over the number of labels
@@ -53,10 +52,14 @@ def learning_curves(
     columns: int = 2,
     all_strong: bool = False,
     height: float = 2.7,
+    ended: Sequence[Curves] = (),
 ) -> Figure:
-    """Test accuracy over labels, mean ± one standard deviation; a panel for each data set, ceilings dashed."""
+    """Test accuracy over labels, mean ± one standard deviation; a panel for each data set, ceilings dashed.
+
+    `ended` are curves that end earlier. They are drawn in grey in the panel of their data set.
+    """
     tops = [None] * len(of) if ceilings is None else list(ceilings)
-    seen = shared_looks(of, all_strong)
+    seen = shared_looks(of, all_strong, ended)
     figure, panels = grid(len(of), columns, height, list(seen))
     for axes, curves, top in zip(panels, of, tops, strict=True):
         means = {}
@@ -64,6 +67,10 @@ def learning_curves(
             values = 100 * curves.accuracy[name]
             means[name] = values.mean(0)
             line(axes, curves.schedule, means[name], name, seen[name], deviation(values), most=100.0)
+        for part in ended:
+            for name in part.accuracy if part.dataset == curves.dataset else ():
+                means[name] = 100 * part.accuracy[name].mean(0)
+                line(axes, part.schedule, means[name], name, seen[name])
         if top is not None:
             ceiling(axes, 100 * top)
         label_axes(axes, curves.schedule, "test accuracy (%)", narrow=len(of) > 1)
@@ -113,15 +120,6 @@ def over_labels(panels: Mapping[str, Mapping[str, tuple[Sequence[int], np.ndarra
     return figure
 
 
-def shared_looks(of: Sequence[Curves], all_strong: bool) -> dict[str, Look]:
-    """One look a strategy for all panels; the best over all of them come first."""
-    areas: dict[str, list[float]] = {}
-    for curves in of:
-        for name in curves.accuracy:
-            areas.setdefault(name, []).append(float(curves.area(name).mean()))
-    return looks(sorted(areas, key=lambda name: -sum(areas[name]) / len(areas[name])), all_strong)
-
-
 def drawing_order(curves: Curves, seen: Mapping[str, Look]) -> list[str]:
     """Those that stand out last, so that they lie on top."""
     return sorted(curves.accuracy, key=lambda name: (seen[name].strong, curves.area(name).mean()))
@@ -144,7 +142,7 @@ def finish(
     elif len(means) <= LABELLED_AT_THE_END:
         name_the_ends(axes, figure, {name: float(values[-1]) for name, values in means.items()}, seen)
     else:
-        legend(figure, {name: seen[name] for name in means})
+        legend(figure, {name: look for name, look in seen.items() if name in means})
 
 
 # One number a strategy
@@ -186,9 +184,9 @@ def pairs(values: Mapping[str, tuple[float, float]], what: tuple[str, str], axis
     axes = figure.subplots()
     for place, name in enumerate(names):
         axes.plot(values[name], [place, place], color=FADED, linewidth=1.2, zorder=1)
-    for i, (marker, face, label) in enumerate((("o", COLOURS[0], what[0]), ("s", PAPER, what[1]))):
+    for i, (marker, face, label) in enumerate((("o", MARK, what[0]), ("s", PAPER, what[1]))):
         axes.plot([values[name][i] for name in names], range(len(names)), linestyle="", marker=marker, markersize=5.5,
-                  markerfacecolor=face, markeredgecolor=COLOURS[i], label=label)  # fmt: skip
+                  markerfacecolor=face, markeredgecolor=MARK, label=label)  # fmt: skip
     rows_of_names(axes, names)
     axes.set_xlabel(axis)
     figure.legend(loc="outside upper left", ncols=2)
@@ -201,7 +199,7 @@ def seconds(choosing: Mapping[str, float], training: Mapping[str, float]) -> Fig
     names = sorted(choosing, key=lambda name: -choosing[name])
     figure = Figure(figsize=(WIDTH, 0.95 + 0.25 * len(names)), layout="constrained")
     axes = figure.subplots()
-    kinds = ((choosing, 0.19, COLOURS[0], None, "choosing"), (training, -0.19, FADED, "////", "training"))
+    kinds = ((choosing, 0.19, MARK, None, "choosing"), (training, -0.19, FADED, "////", "training"))
     known = [value for values in (choosing, training) for value in values.values() if value > 0]
     floor = 10 ** (math.floor(math.log10(min(known))) if known else -6)
     for values, offset, colour, hatch, _ in kinds:
@@ -241,22 +239,22 @@ def penalties(
 ) -> Figure:
     """How often the row's strategy is significantly better than the column's, and the penalty of each below."""
     n = len(names)
-    side = min(0.34, 5.0 / n)
+    side = min(0.34, 4.2 / n)
     figure = Figure(figsize=(min(WIDTH, 1.9 + side * n + 0.6), 1.3 + side * (n + 1.3)), layout="constrained")
     axes = figure.subplots()
     table = np.vstack([matrix, penalty])
     for (i, j), value in np.ndenumerate(table):
         place = i + 0.3 * (i == n)
         opacity = 0.85 * min(1.0, max(0.0, value / most))
-        axes.add_patch(Rectangle((j - 0.5, place - 0.5), 1, 1, facecolor=HOT, alpha=opacity, linewidth=0))
+        axes.add_patch(Rectangle((j - 0.5, place - 0.5), 1, 1, facecolor=MARK, alpha=opacity, linewidth=0))
         axes.add_patch(Rectangle((j - 0.5, place - 0.5), 1, 1, fill=False, edgecolor=GRID, linewidth=0.5))
         if n <= CELLS_WITH_NUMBERS and i != j:
             axes.text(j, place, f"{value:.2f}".lstrip("0") if value else "0", ha="center", va="center",
                       fontsize=SIZE - 1, color=INK if value else SOFT)  # fmt: skip
     axes.set_xlim(-0.5, n - 0.5)
     axes.set_ylim(n + 0.8, -0.5)
-    axes.set_xticks(range(n), [brief(name) for name in names], rotation=45, ha="left", rotation_mode="anchor")
-    axes.set_yticks([*range(n), n + 0.3], [*map(brief, names), "penalty"])
+    axes.set_xticks(range(n), [brief(name, 24) for name in names], rotation=45, ha="left", rotation_mode="anchor")
+    axes.set_yticks([*range(n), n + 0.3], [*(brief(name, 24) for name in names), "penalty"])
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.grid(visible=False)
@@ -361,7 +359,7 @@ def pool_map(
         axes.plot(*points.T, linestyle="", marker=".", markersize=2.1, markeredgewidth=0, color=FADED, alpha=0.7,
                   rasterized=True)  # fmt: skip
         look = seen[name]
-        colour = look.colour if look.strong else HOT
+        colour = look.colour if look.strong else MARK
         axes.plot(*chosen.T, linestyle="", marker="o", markersize=2.8, color=colour, markeredgecolor=PAPER,
                   markeredgewidth=0.3, gid=f"{series(name)}-dots")  # fmt: skip
         title = axes.set_title(brief(name, 26), fontsize=SIZE)

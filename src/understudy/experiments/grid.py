@@ -6,18 +6,18 @@ comes next goes on from the rounds that were stored.
 
 import multiprocessing
 import os
+import pickle
 import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import Final, Literal
-from urllib.parse import quote
+from typing import Any, Final, Literal
 
 import torch
 from filelock import FileLock, Timeout
@@ -26,12 +26,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from understudy.errors import UnderstudyError
-from understudy.experiments.results import CEILING, OFTEN, Round, Store
+from understudy.experiments.results import CEILING, OFTEN, Round, Store, file_name, writing
 from understudy.experiments.run import Experiment, Unit, play
 
 Outcome = Literal["done", "busy"] | str  # or what went wrong, in one line
 LOCKS: Final = "locks"
 LOOK_EVERY: Final = 0.5  # seconds between two looks at what is stored
+GUARD: Final = "put what it does under `if __name__ == '__main__':`, or give jobs=1"
+PATIENCE: Final = 5.0  # seconds that a process has to end when it is told to
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +76,12 @@ class Task:
     def alone(self, unit: Unit) -> Iterator[None]:
         """While this is held nobody else plays any repetition of the unit; Timeout if somebody is at one."""
         folder = self.store.folder / LOCKS
-        folder.mkdir(exist_ok=True)
         with ExitStack() as held:
-            for repeat in unit.repeats:
-                lock = FileLock(folder / f"{quote(unit.strategy, safe='')}-{repeat}.lock")
-                held.enter_context(lock.acquire(timeout=0))
+            with writing(folder):
+                folder.mkdir(exist_ok=True)
+                for repeat in unit.repeats:
+                    lock = FileLock(folder / f"{file_name(unit.strategy)}-{repeat}.lock")
+                    held.enter_context(lock.acquire(timeout=0))
             yield
 
     def is_free(self, unit: Unit) -> bool:
@@ -104,12 +107,21 @@ def units_of(strategies: Sequence[str], repeats: Sequence[int], together: int) -
 
 def carry_out(task: Task, engine: Engine, progress: bool = True) -> dict[Unit, str]:
     """Play all units, with a bar that shows what is stored and how long the rest will take."""
+    task.store.check()  # else a broken file would be found when all the work is done
     with bar_of(task) if progress else silence() as tick:
         try:
-            return engine(task, tick)
-        finally:
-            tick()
-            task.store.merge()
+            failed = engine(task, tick)
+        except BaseException:
+            with suppress(UnderstudyError):  # what ended the work is told, and not this
+                task.store.merge()
+            raise
+        tick()
+    try:
+        task.store.merge()
+    except UnderstudyError:
+        if not failed:  # else their lines would be lost; this one is told again when the results are opened
+            raise
+    return failed
 
 
 def on_this_machine(jobs: int) -> Engine:
@@ -140,8 +152,15 @@ def one_after_another(task: Task, units: Sequence[Unit], tick: Callable[[], None
 
 
 def side_by_side(task: Task, units: Sequence[Unit], jobs: int, tick: Callable[[], None]) -> dict[Unit, Outcome]:
+    check_not_run_again()
     context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads half way
-    pool = ProcessPoolExecutor(min(jobs, len(units)), context, begin_process, (task,))
+    jobs = min(jobs, len(units))
+    # Not among the arguments of a process: its start would wait for ever, should it die before it has read them all.
+    tasks, has_begun = context.Queue(), context.Event()
+    for content in [pickle.dumps(task)] * jobs:
+        tasks.put(content)
+    del content  # as large as the data, and not needed again
+    pool = ProcessPoolExecutor(jobs, context, begin_process, (tasks, has_begun))
     futures: dict[Future[Outcome], Unit] = {}
     try:
         futures = {pool.submit(work_here, unit): unit for unit in units}
@@ -149,18 +168,51 @@ def side_by_side(task: Task, units: Sequence[Unit], jobs: int, tick: Callable[[]
         while left:
             _, left = wait(left, LOOK_EVERY, FIRST_COMPLETED)
             tick()
-        return {unit: future.result() for future, unit in futures.items()}
+        outcomes = {unit: future.result() for future, unit in futures.items()}
+        pool.shutdown()
+        return outcomes
     except BrokenProcessPool:
-        raise UnderstudyError(
-            "a process of the comparison was ended from outside, for want of memory perhaps; "
-            "what is stored stays: run the same command again, with fewer --jobs"
-        ) from None
+        end_processes(pool)
+        raise UnderstudyError(what_broke(has_begun.is_set(), futures)) from None
     except BaseException:
-        for process in list((pool._processes or {}).values()):
-            process.terminate()  # what they are at is stored up to its last round
+        end_processes(pool)
         raise
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        tasks.cancel_join_thread()  # what nobody fetched
+        tasks.close()
+
+
+def check_not_run_again() -> None:
+    """A process that is started reads the script of its starter; the comparison in it must not begin there again."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise UnderstudyError(f"this process was started by a comparison, and runs its script again; {GUARD}")
+
+
+def end_processes(pool: ProcessPoolExecutor) -> None:
+    """Now, and without waiting for ever; what they are at is stored up to its last round."""
+    processes = list((pool._processes or {}).values())
+    for process in processes:
+        process.terminate()
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in processes:
+        process.join(PATIENCE)
+        if process.is_alive():
+            process.kill()
+
+
+def what_broke(has_begun: bool, futures: dict[Future[Outcome], Unit]) -> str:
+    """One line: a process ended before its time, and the units that failed before it."""
+    if not has_begun:
+        return f"the processes of the comparison ended before they began; {GUARD}"
+    ended = [(unit, future) for future, unit in futures.items() if future.done() and not future.exception()]
+    failed = [f"{unit.name} failed: {one.result()}" for unit, one in ended if one.result() not in ("done", "busy")]
+    return "; ".join(
+        [
+            *failed,
+            "a process of the comparison was ended from outside, for want of memory perhaps; "
+            "what is stored stays: run the same command again, with fewer --jobs",
+        ]
+    )
 
 
 def work(task: Task, unit: Unit, tick: Callable[[], None] | None = None) -> Outcome:
@@ -183,10 +235,13 @@ def work(task: Task, unit: Unit, tick: Callable[[], None] | None = None) -> Outc
 
 def note_failure(folder: Path, unit: Unit, error: Exception) -> str:
     """One line; the trace is kept in a file, for who wants to mend the strategy."""
-    path = folder / "errors" / f"{quote(unit.strategy, safe='')}-{unit.repeats[0]}.txt"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(traceback.format_exception(error)))
+    path = folder / "errors" / f"{file_name(unit.strategy)}-{unit.repeats[0]}.txt"
     first = str(error).splitlines()[0] if str(error) else "no message"
+    try:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(traceback.format_exception(error)))
+    except OSError as fault:
+        return f"{type(error).__name__}: {first} (its trace cannot be kept in {path}: {fault.strerror})"
     return f"{type(error).__name__}: {first} (trace in {path})"
 
 
@@ -194,11 +249,12 @@ def note_failure(folder: Path, unit: Unit, error: Exception) -> str:
 _TASK: Task | None = None
 
 
-def begin_process(task: Task) -> None:
+def begin_process(tasks: Any, has_begun: Any) -> None:
     global _TASK
-    _TASK = task
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for who started this process, and who will end it
     Thread(target=end_with_parent, daemon=True).start()
+    has_begun.set()
+    _TASK = pickle.loads(tasks.get())
     torch.set_num_threads(1)
     threadpool_limits(1)
 

@@ -15,7 +15,6 @@ from understudy.experiments.statistics import (
     labels_to_reach,
     paired,
     rank_strategies,
-    smallest_p,
 )
 from understudy.experiments.tables import by_area, p_text, plural, points
 
@@ -105,7 +104,7 @@ def verdicts(curves: Curves, names: list[str]) -> list[str]:
             f"With {plural(curves.repeats, 'repetition')} no significance is claimed; that takes {TESTED_FROM} or more."
         )
     elif len(names) > 1:
-        said.append(told_apart(curves, best))
+        said.append(told_apart(curves, best, RANDOM in names[2:]))
     for name in ("understudy", "surrogate"):
         if name in names[1:]:
             place = ordinal(names.index(name) + 1)
@@ -113,17 +112,23 @@ def verdicts(curves: Curves, names: list[str]) -> list[str]:
     return said
 
 
-def told_apart(curves: Curves, best: str) -> str:
+def told_apart(curves: Curves, best: str, random_was_tested: bool) -> str:
+    """Who is as good as the best, for all that tests of all pairs can tell; random may have had a test of its own."""
     found = rank_strategies(curves)
-    pairs = len(found.names) * (len(found.names) - 1) // 2
-    if found.p_holm is None or smallest_p(curves.repeats, pairs) >= SIGNIFICANT:
-        return f"So few repetitions cannot tell any two apart among all {pairs} pairs."
-    own = found.p_holm[found.names.index(best)]
-    alike = [name for name, p in zip(found.names, own, strict=True) if name != best and p >= SIGNIFICANT]
+    alike = found.alike(best)
+    test = "signed ranks of all pairs" if found.told_by == "signed ranks" else "Nemenyi's test of mean ranks"
     if not alike:
-        return f"It differs significantly from all {plural(len(found.names) - 1, 'other')}."
+        return f"It differs significantly from {others(len(found.names) - 1)} ({test})."
+    if len(alike) == len(found.names) - 1 > 1:
+        return f"Not told apart from any of the others by {test}."
+    if random_was_tested and alike != [RANDOM]:
+        alike = [name for name in alike if name != RANDOM]
     more = f" and {len(alike) - NAMED} more" if len(alike) > NAMED else ""
-    return f"Not told apart from it by signed ranks of all pairs: {', '.join(alike[:NAMED])}{more}."
+    return f"Not told apart from it by {test}: {', '.join(alike[:NAMED])}{more}."
+
+
+def others(n: int) -> str:
+    return "the other" if n == 1 else f"all {n} others"
 
 
 def ordinal(place: int) -> str:

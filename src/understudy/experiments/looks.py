@@ -2,20 +2,32 @@
 
 The colours are those of Okabe and Ito, which can be told apart with any colour vision. Yellow is left out: it fades on
 white paper. With many strategies only a few stand out; the others are grey, and their markers still tell them apart.
+Grey are also context, whole systems that change training, and those whose curves ended early.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
-from understudy.experiments.results import OFTEN
+from understudy.experiments.curves import Curves, standing
 
 COLOURS: Final = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", ">", "<", "*", "p", "d", "h", "1", "+")
-SIZES: Final = {"P": 1.3, "X": 1.3, "*": 1.6, "d": 1.2, "D": 0.9, "1": 1.6, "+": 1.5}  # some look smaller than they are
+SIZES: Final = {
+    "P": 1.3,
+    "X": 1.3,
+    "*": 1.6,
+    "d": 1.2,
+    "D": 0.9,
+    "1": 1.6,
+    "+": 1.5,
+    "|": 1.6,
+}  # some look smaller than they are
 FADED: Final = "#8B949E"
+MARK: Final = "#7B5EA7"  # what is no strategy's: heat maps, bars of time
+BESIDE: Final = ("|", "_")  # markers of context
 # The same strategy looks the same in every figure of every data set.
 KNOWN: Final = {
     "surrogate": ("#D55E00", "o"),
@@ -51,9 +63,12 @@ class Look:
         return 1.5 if self.strong else 0.7
 
 
-def looks(ranked: Sequence[str], all_strong: bool = False) -> dict[str, Look]:
-    """A look for each strategy; no two are alike in black and white. The best come first in `ranked`."""
-    own = [name for name in ranked if name != OFTEN]
+def looks(ranked: Sequence[str], all_strong: bool = False, muted: Collection[str] = ()) -> dict[str, Look]:
+    """A look for each strategy; no two are alike in black and white. The best come first in `ranked`.
+
+    Besides context and whole systems, those in `muted` are never in colour.
+    """
+    own = [name for name in ranked if standing(name, ranked) == 0 and name not in muted]
     strong = set(own)
     if len(own) > (len(MARKERS) if all_strong else ALL_STAND_OUT):
         rivals = [name for name in own if name not in ALWAYS and not is_variant(name)]
@@ -68,12 +83,27 @@ def looks(ranked: Sequence[str], all_strong: bool = False) -> dict[str, Look]:
             colours.remove(colour)
     for i, name in enumerate(name for name in own if name in strong and name not in out):
         out[name] = Look(colours[i % len(colours)] if colours else FADED, markers.pop(0), dashed=i >= len(colours))
-    for i, name in enumerate(name for name in own if name not in strong):
+    markers = markers or list(MARKERS)
+    systems = [name for name in ranked if standing(name, ranked) == 1 and name not in muted]
+    faded = [*(name for name in own if name not in strong), *systems, *(name for name in ranked if name in muted)]
+    for i, name in enumerate(faded):
         out[name] = Look(FADED, markers[i % len(markers)], hollow=True, dashed=i >= len(markers), strong=False)
-    if OFTEN in ranked:
-        shown = out.get("margin", Look(*KNOWN["margin"]))
-        out[OFTEN] = replace(shown, hollow=True, dashed=True)
+    for name, marker in zip((name for name in ranked if standing(name, ranked) == 2), BESIDE, strict=False):
+        out[name] = Look(FADED, marker, hollow=True, dashed=True, strong=False)
     return {name: out[name] for name in ranked}
+
+
+def shared_looks(of: Sequence[Curves], all_strong: bool, ended: Sequence[Curves] = ()) -> dict[str, Look]:
+    """One look a strategy for all panels; the best over all of them come first, context last."""
+    areas: dict[str, list[float]] = {}
+    for curves in of:
+        for name in curves.accuracy:
+            areas.setdefault(name, []).append(float(curves.area(name).mean()))
+    ranked = sorted(areas, key=lambda name: (standing(name, areas), -sum(areas[name]) / len(areas[name])))
+    muted = [name for part in ended for name in part.accuracy if name not in areas]
+    found = looks([*ranked, *muted], all_strong, muted)
+    # Whoever ended early comes before context.
+    return {name: found[name] for name in sorted(found, key=lambda name: standing(name, found) == 2)}
 
 
 def is_ours(name: str) -> bool:

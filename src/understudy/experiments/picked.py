@@ -1,7 +1,7 @@
 """What was picked: the first items each strategy asked for, the classes they are of, and where they lie in the pool."""
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
@@ -17,7 +17,8 @@ from understudy.data.items import printable
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
 from understudy.experiments.bench import bench_of
-from understudy.experiments.results import CEILING, Results
+from understudy.experiments.curves import CEILING
+from understudy.experiments.results import Results
 
 FIRST: Final = 24  # images shown of each strategy
 FIRST_TEXTS: Final = 6
@@ -42,7 +43,7 @@ class Shown:
 def pool_of(results: Results, dataset: Dataset | None) -> tuple[Pool | None, str]:
     """The pool whose rows were picked, or why it cannot be shown."""
     if dataset is None:
-        return None, "The data set was not at hand when this page was made, so no items are shown."
+        return None, "The data set was not at hand when this page was made, so its items and their map are not shown."
     plan = results.settings.get("plan", {})
     try:
         bench = bench_of(dataset, int(plan.get("seed", 0)))
@@ -54,21 +55,24 @@ def pool_of(results: Results, dataset: Dataset | None) -> tuple[Pool | None, str
     return bench.pool, ""
 
 
-def rounds(results: Results, strategy: str) -> list[dict[str, Any]]:
-    """The rounds of a strategy's first repetition, the initial labels first."""
+def rounds(results: Results, strategy: str, repeat: int | None = None) -> list[dict[str, Any]]:
+    """The rounds of a repetition of a strategy, by default its first; the initial labels come first."""
     table = results.table.filter(pc.equal(results.table["strategy"], pa.scalar(strategy)))
-    first = pc.min(table["repeat"])
+    first = pc.min(table["repeat"]) if repeat is None else pa.scalar(repeat, table["repeat"].type)
     found: list[dict[str, Any]] = table.filter(pc.equal(table["repeat"], first)).sort_by("labels").to_pylist()
     return found
 
 
-def first_asked(results: Results, strategy: str, n: int = FIRST) -> tuple[list[int], list[bool | None]]:
+def first_asked(
+    results: Results, strategy: str, n: int = FIRST, repeat: int | None = None
+) -> tuple[list[int], list[bool | None]]:
     """The first rows that were asked for after the initial ones, and whether the learner had their labels right."""
     rows: list[int] = []
     right: list[bool | None] = []
-    for one in rounds(results, strategy)[1:]:
-        rows += one["picks"]
-        right += [None] * len(one["picks"]) if one["was_right"] is None else one["was_right"]
+    for one in rounds(results, strategy, repeat)[1:]:
+        picks = one["picks"] or []  # where they were not kept there are none
+        rows += picks
+        right += [None] * len(picks) if one["was_right"] is None else one["was_right"][: len(picks)]
         if len(rows) >= n:
             break
     return rows[:n], right[:n]
@@ -107,12 +111,15 @@ def thumbnail(image: Image.Image) -> str:
     return f"data:image/{'png' if tiny else 'jpeg'};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def class_counts(results: Results, strategies: Sequence[str], labels: int) -> dict[str, Int[np.ndarray, "c"]]:
-    """How many labels of each class every strategy had at this number of labels, over all repetitions."""
-    table = results.table.select(["strategy", "labels", "class_counts"]).to_pylist()
+def class_counts(
+    results: Results, strategies: Sequence[str], labels: int, repeats: Collection[int] | None = None
+) -> dict[str, Int[np.ndarray, "c"]]:
+    """How many labels of each class every strategy had at this number of labels, over these repetitions or all."""
+    table = results.table.select(["strategy", "repeat", "labels", "class_counts"]).to_pylist()
     counts: dict[str, np.ndarray] = {}
     for one in table:
-        if one["labels"] == labels and one["strategy"] in strategies:
+        counted = one["class_counts"] and (repeats is None or one["repeat"] in repeats)
+        if counted and one["labels"] == labels and one["strategy"] in strategies:
             counts[one["strategy"]] = counts.get(one["strategy"], 0) + np.array(one["class_counts"], np.int64)
     return {name: counts[name] for name in strategies if name in counts}
 
@@ -122,7 +129,8 @@ def pool_counts(results: Results, pool: Pool | None) -> Int[np.ndarray, "c"] | N
     if pool is not None and pool.labels is not None:
         return np.bincount(pool.labels[pool.labels >= 0], minlength=len(pool.classes))
     ceilings = results.table.filter(pc.equal(results.table["strategy"], pa.scalar(CEILING)))
-    return np.array(ceilings["class_counts"][0].as_py(), np.int64) if len(ceilings) else None
+    counts = ceilings["class_counts"][0].as_py() if len(ceilings) else None
+    return np.array(counts, np.int64) if counts else None
 
 
 @dataclass(frozen=True)
@@ -133,7 +141,7 @@ class Map:
     picks: Mapping[str, Float[np.ndarray, "_ 2"]]
 
 
-def pool_map(results: Results, features: np.ndarray, strategies: Sequence[str]) -> Map:
+def pool_map(results: Results, features: np.ndarray, strategies: Sequence[str], repeat: int | None = None) -> Map:
     """At most 5,000 rows of the pool along the two axes on which they differ most, and each strategy's first picks."""
     rng = np.random.default_rng(0)
     n = len(features)
@@ -143,7 +151,7 @@ def pool_map(results: Results, features: np.ndarray, strategies: Sequence[str]) 
     axes = principal_axes(sample - centre, rng)
     picks = {}
     for strategy in strategies:
-        asked = [row for one in rounds(results, strategy)[1:] for row in one["picks"]][:MAP_PICKS]
+        asked = [row for one in rounds(results, strategy, repeat)[1:] for row in one["picks"] or ()][:MAP_PICKS]
         if asked:
             picks[strategy] = (np.asarray(features[asked], dtype=np.float64) - centre) @ axes
     return Map((sample - centre) @ axes, picks)

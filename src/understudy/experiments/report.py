@@ -2,25 +2,26 @@
 
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import jinja2
+import numpy as np
 
 from understudy.data.pool import Dataset
 from understudy.data.sources import load
 from understudy.errors import UnderstudyError
 from understudy.experiments import picked, tables
-from understudy.experiments.curves import Curves
+from understudy.experiments.curves import CEILING, CONTROLS, SELECTION_ONLY, Curves, standing
 from understudy.experiments.headline import Headline, headline
-from understudy.experiments.looks import COLOURS, Look, looks, series
-from understudy.experiments.results import CEILING, CONTROLS, OFTEN, Results, write_whole
+from understudy.experiments.looks import COLOURS, Look, series
+from understudy.experiments.results import Results, file_name, write_whole
 from understudy.experiments.sections import SECTIONS, Material, Section
 from understudy.experiments.tables import plural
 
 PAGE: Final = "report.html"
-SIGNS: Final = dict(zip("os^DvPX><*pdh1+", "●■▲◆▼✚✖▶◀★⬟♦⬢⅄+", strict=True))  # markers as letters
+SIGNS: Final = dict(zip("os^DvPX><*pdh1+|_", "●■▲◆▼✚✖▶◀★⬟♦⬢⅄+|–", strict=True))  # markers as letters
 NO_FIGURES: Final = "Figures need matplotlib: pip install 'understudy[plot]', then run the report again."
 
 
@@ -31,20 +32,23 @@ def write_report(results: Results, dataset: Dataset | None = None) -> Path:
             (results.folder / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UnderstudyError(f"cannot write to {results.folder}: {error.strerror}; make room there") from error
-    notes = unfinished(results)
-    said, sections, chips = None, [], []
-    curves, left_out = comparable(results)
-    notes += left_out
+    said, chips = None, []
+    sections: list[Section] = []
+    missing: list[str] = []
+    curves, notes = comparable(results)
     if curves is not None:
         pool, why = picked.pool_of(results, dataset)
-        material = Material(results, curves, results.ceiling(), pool, can_draw())
-        notes += [why] * bool(why)
+        repeats = repeats_of(results, curves)
+        ended = tuple(ended_early(results, curves))
+        material = Material(results, curves, repeats, ceiling_of(results, repeats), pool, can_draw(), ended)
         notes += [NO_FIGURES] * (not material.draws)
         said = headline(curves, material.ceiling)
-        sections = [section for make in SECTIONS if (section := make(material))]
-        chips = [chip(name, look) for name, look in looks(material.ranked).items()]
+        made = [make(material) for make in SECTIONS]
+        sections = [one for one in made if isinstance(one, Section) and one]
+        missing = list(dict.fromkeys([*[why] * bool(why), *(one for one in made if isinstance(one, str))]))
+        chips = [chip(name, look) for name, look in material.looks.items()]
         write_tables(results.folder / "tables", sections)
-    page = rendered(results, said, notes, sections, chips)
+    page = rendered(results, said, notes, sections, chips, missing)
     write_whole(results.folder / PAGE, page.encode("utf-8", "replace"))
     return results.folder / PAGE
 
@@ -68,7 +72,12 @@ def can_draw() -> bool:
 
 
 def rendered(
-    results: Results, said: Headline | None, notes: Sequence[str], sections: Sequence[Section], chips: Sequence[Any]
+    results: Results,
+    said: Headline | None,
+    notes: Sequence[str],
+    sections: Sequence[Section],
+    chips: Sequence[Any],
+    missing: Sequence[str],
 ) -> str:
     loader = jinja2.PackageLoader("understudy", "experiments")
     page = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -79,6 +88,7 @@ def rendered(
         notes=notes,
         sections=sections,
         chips=chips,
+        missing=missing,
         settings=settings(results),
         commands=commands(results),
     )
@@ -93,8 +103,12 @@ def chip(name: str, look: Look) -> dict[str, Any]:
 
 
 def comparable(results: Results) -> tuple[Curves | None, list[str]]:
-    """The curves of the strategies that make the largest paired table, and who had to be left out."""
-    names = [name for name in results.strategies if name != CEILING]
+    """The curves of the contestants that make the largest paired table, and what has to be said of the others.
+
+    Context and systems that change training are shown beside them if they have all of that table.
+    """
+    there = results.strategies
+    names = [name for name in there if standing(name, there) == 0]
     if not names:
         return None, ["There is nothing to compare yet: only the learner with all labels is finished."]
     ended = finished(results, names)
@@ -103,39 +117,125 @@ def comparable(results: Results) -> tuple[Curves | None, list[str]]:
     for least in sorted({len(runs) for runs in ended.values()} - {0}):
         kept = [name for name in names if len(ended[name]) >= least]
         size = len(kept) * len(set.intersection(*(ended[name] for name in kept)))
-        if size > most and contestants_in(kept):
+        if size > most:
             best, most = kept, size
     try:
-        if not best:  # nobody has come to the end yet: as far as all have come
-            return results.curves(names), []
-        out = [name for name in names if name not in best]
-        notes = [f"Left out of all comparisons, since unfinished: {', '.join(out)}."] if out else []
-        return results.curves(best), notes
+        curves = results.curves(best or names)  # where nobody has come to the end yet: as far as all have come
     except UnderstudyError as error:
-        return None, [f"There is nothing to compare yet: {error}."]
+        return None, [*missing_runs(results, ()), f"There is nothing to compare yet: {error}."]
+    for name in there:
+        system = standing(name, there) == 1 and name + SELECTION_ONLY in curves.accuracy
+        if name != CEILING and (name in CONTROLS or system):
+            curves = with_beside(results, curves, name)
+    order = [name for name in there if name in curves.accuracy]
+    return curves.only(order), [*missing_runs(results, order), *unused(curves, ended)]
 
 
-def contestants_in(names: Iterable[str]) -> bool:
-    return any(name not in (OFTEN, CEILING) for name in names)
+def with_beside(results: Results, curves: Curves, name: str) -> Curves:
+    """The curves and one more, unless that would leave fewer budgets or repetitions."""
+    try:
+        wider = results.curves([*curves.accuracy, name])
+    except UnderstudyError:
+        return curves
+    same = wider.schedule == curves.schedule and wider.repeats == curves.repeats
+    return wider if same else curves
+
+
+def repeats_of(results: Results, curves: Curves) -> tuple[int, ...]:
+    """Which repetitions the rows of the curves are."""
+    columns = (results.table[name].to_pylist() for name in ("strategy", "repeat", "labels"))
+    there = set(zip(*columns, strict=True))
+    return tuple(
+        repeat
+        for repeat in sorted({repeat for _, repeat, _ in there})
+        if all((name, repeat, at) in there for name in curves.accuracy for at in curves.schedule)
+    )
+
+
+def ceiling_of(results: Results, repeats: Sequence[int]) -> np.ndarray | None:
+    """(r,): the accuracies with all labels in these repetitions."""
+    rows = results.table.select(["strategy", "repeat", "accuracy"]).to_pylist()
+    values = [row["accuracy"] for row in rows if row["strategy"] == CEILING and row["repeat"] in repeats]
+    return np.array(values) if values else None
+
+
+def ended_early(results: Results, curves: Curves) -> list[Curves]:
+    """The curves of those who came to no end in any repetition, each as far as it came."""
+    there = results.strategies
+    out = [name for name in there if standing(name, there) == 0 and name not in curves.accuracy]
+    found = [results.curves([name]) for name, runs in finished(results, out).items() if not runs]
+    return [one for one in found if len(one.schedule) > 1 and one.schedule[-1] < curves.schedule[-1]]
 
 
 def finished(results: Results, names: Iterable[str]) -> dict[str, set[int]]:
     """The repetitions of each strategy that came to the end of the schedule."""
     table = results.table.select(["strategy", "repeat", "labels"]).to_pylist()
-    own = {one["labels"] for one in table if one["strategy"] != CEILING}
-    last = results.settings.get("plan", {}).get("schedule", [max(own, default=0)])[-1]
+    last = last_budget(results)
     return {
         name: {one["repeat"] for one in table if one["strategy"] == name and one["labels"] == last} for name in names
     }
 
 
-def unfinished(results: Results) -> list[str]:
-    """What is still to be done, a line."""
-    wanted = int(results.settings.get("repeats", 0))
-    names = dict.fromkeys([*results.settings.get("strategies", ()), *results.strategies])
+def last_budget(results: Results) -> int:
+    own = [budgets_of(results, name)[-1] for name in results.strategies if name != CEILING]
+    return int(results.settings.get("plan", {}).get("schedule", [max(own, default=0)])[-1])
+
+
+def budgets_of(results: Results, name: str) -> list[int]:
+    columns = (results.table[column].to_pylist() for column in ("strategy", "labels"))
+    return sorted({labels for strategy, labels in zip(*columns, strict=True) if strategy == name})
+
+
+def missing_runs(results: Results, compared: Collection[str]) -> list[str]:
+    """Who failed, who has too few repetitions and is left out, and what is still to be done; a line each."""
+    wanted, there = int(results.settings.get("repeats", 0)), results.strategies
+    names = dict.fromkeys([*results.settings.get("strategies", ()), *there])
     ended = finished(results, [name for name in names if name != CEILING])
-    missing = [f"{name} {len(runs)} of {wanted}" for name, runs in ended.items() if len(runs) < wanted]
-    return [f"Unfinished, in repetitions: {'; '.join(missing)}. The same command goes on."] if missing else []
+    notes, left_out, waiting = [], [], []
+    for name, runs in ended.items():
+        spec = name.removesuffix(SELECTION_ONLY)
+        out = bool(compared) and name in there and name not in compared and name not in CONTROLS
+        if len(runs) >= wanted or standing(name, there) == 1:
+            continue
+        if traces := traces_of(results.folder, spec, runs):
+            notes.append(f"{spec} failed, with {len(runs)} of {wanted} repetitions done; why is in {traces[0]}.")
+        elif out and runs:
+            left_out.append(f"{spec} has {len(runs)} of {wanted} repetitions")
+        elif out:
+            furthest = (
+                f"{spec} got no further than {budgets_of(results, name)[-1]:,} of {last_budget(results):,} labels"
+            )
+            notes.append(f"{furthest}, so it is not compared; its curve is drawn as far as it goes.")
+        else:
+            waiting.append(f"{spec} {len(runs)} of {wanted}")
+    if left_out:
+        whom = "it" if len(left_out) == 1 else "them"
+        notes.append(f"Left out: {'; '.join(left_out)}; --repeats {wanted} to compare {whom}.")
+    if waiting:
+        notes.append(f"Unfinished, in repetitions: {'; '.join(waiting)}. The same command goes on.")
+    return notes
+
+
+def unused(curves: Curves, ended: Mapping[str, Collection[int]]) -> list[str]:
+    """That some repetitions are finished but not compared, since not all strategies have them."""
+    more = [name for name in curves.accuracy if len(ended.get(name, ())) > curves.repeats]
+    if not more:
+        return []
+    return [
+        f"{plural(curves.repeats, 'repetition')} compared, those that all strategies have; further ones of "
+        f"{', '.join(more)} are finished and not used."
+    ]
+
+
+def traces_of(folder: Path, name: str, done: Collection[int]) -> list[Path]:
+    """The files that say why a strategy failed, of repetitions that have not been finished since."""
+    start = f"{file_name(name)}-"
+    found = sorted((folder / "errors").glob("*.txt"))
+    return [
+        path
+        for path in found
+        if path.name.startswith(start) and (number := path.stem[len(start) :]).isdecimal() and int(number) not in done
+    ]
 
 
 # Words about the experiment

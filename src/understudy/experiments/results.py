@@ -8,9 +8,11 @@
 A file appears whole or not at all, so that a process may be killed at any moment.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -20,18 +22,19 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from understudy.errors import UnderstudyError
+from understudy.experiments.curves import CEILING as CEILING
+from understudy.experiments.curves import CONTROLS as CONTROLS
+from understudy.experiments.curves import OFTEN as OFTEN
+from understudy.experiments.curves import SELECTION_ONLY as SELECTION_ONLY
 from understudy.experiments.curves import Curves
 from understudy.experiments.plan import Plan
 
 EXPERIMENT, RESULTS, TIMINGS, ROUNDS = "experiment.json", "results.parquet", "timings.parquet", "rounds"
 FORMAT: Final = 1
-CEILING: Final = "ceiling"  # the learner with all labels
-OFTEN: Final = "margin_x10"  # margin, retrained ten times as often
-CONTROLS: Final = (OFTEN, CEILING)
-SELECTION_ONLY: Final = " (selection only)"  # picks of a system that changes training, judged by the common learner
+MADE_WITH: Final = ("devices", "versions")  # all that were seen; rounds may depend on them by rounding
 
 KEYS: Final = ("dataset", "strategy", "repeat", "round", "labels")
 SAME: Final = pa.schema(
@@ -103,6 +106,8 @@ class Round:
 
 
 COLUMNS: Final = tuple(field.name for field in fields(Round))
+LONGEST: Final = 255  # bytes of a file's name
+ENDING: Final = 20  # what is put after the name of a strategy at most
 
 
 @dataclass(frozen=True)
@@ -126,21 +131,44 @@ class Store:
             raise UnderstudyError(f"{path} is of another version of understudy; choose another folder")
         return found
 
-    def begin(self, plan: Plan, also: dict[str, Any]) -> None:
-        """Settle in this folder, or go on in it if it is of the same plan. `also` is noted, and may change."""
+    def begin(self, plan: Plan, also: dict[str, Any]) -> list[str]:
+        """Settle in this folder, or go on in it if it is of the same plan. `also` is noted, and may change.
+
+        Returns what may make the rounds to come differ from those that are stored, a line each.
+        """
         wanted = {"format": FORMAT, "plan": plan.as_json()}
-        try:
+        notes: list[str] = []
+        with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UnderstudyError(f"cannot write to {self.folder}: {error.strerror}; choose another folder") from error
         with self._alone():
             if (self.folder / EXPERIMENT).exists():
                 before = self.settings
                 self._require(before["plan"], plan.as_json())
+                self._require_code(before.get("code", {}), also.get("code", {}), plan.learner)
+                if any(self._files()):
+                    notes = [f"{self.folder} has {line}; rounds may differ by rounding" for line in mixed(before, also)]
+                else:
+                    before = {name: value for name, value in before.items() if name not in MADE_WITH}
                 also = {**before, **also, **grown(before, also)}
             elif (self.folder / ROUNDS).exists():
                 raise UnderstudyError(f"{self.folder} has rounds but no {EXPERIMENT}; choose another folder with --out")
             write_whole(self.folder / EXPERIMENT, json.dumps({**also, **wanted}, indent=1).encode())
+        return notes
+
+    def _require_code(self, before: dict[str, str], wanted: dict[str, str], learner: str) -> None:
+        """Rounds of another code are not taken for rounds of this one."""
+        for spec, digest in wanted.items():
+            if before.get(spec, digest) == digest:
+                continue
+            folders = [self.folder / ROUNDS / file_name(name, 0) for name in (spec, spec + SELECTION_ONLY)]
+            stored = [folder for folder in folders if any(folder.glob("*/*.parquet"))]
+            if spec == learner and any(self._files()):
+                stored = [self.folder / ROUNDS]
+            if stored:
+                raise UnderstudyError(
+                    f"{spec} was changed since its rounds were stored; choose another folder with --out, or delete "
+                    f"{' and '.join(map(str, stored))}"
+                )
 
     def _require(self, before: dict[str, Any], wanted: dict[str, Any]) -> None:
         for name, value in wanted.items():
@@ -150,12 +178,19 @@ class Store:
                     f"{shown(value)}; choose another folder with --out"
                 )
 
-    def _alone(self) -> FileLock:
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
         """Others who share the folder wait for what is done in here."""
-        return FileLock(self.folder / ".lock")
+        lock = FileLock(self.folder / ".lock")
+        with writing(self.folder):
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def path(self, strategy: str, repeat: int, labels: int) -> Path:
-        return self.folder / ROUNDS / quote(strategy, safe=" ()=,'") / f"{repeat:03}" / f"{labels:07}.parquet"
+        return self.folder / ROUNDS / file_name(strategy, 0) / f"{repeat:03}" / f"{labels:07}.parquet"
 
     def has(self, strategy: str, repeat: int, labels: int) -> bool:
         return self.path(strategy, repeat, labels).exists()
@@ -166,7 +201,8 @@ class Store:
             sink = pa.BufferOutputStream()
             pq.write_table(pa.table(columns, schema=WHOLE), sink, compression="zstd")
             path = self.path(one.strategy, one.repeat, one.labels)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            with writing(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, sink.getvalue().to_pybytes())
 
     def rounds_of(self, strategy: str, repeat: int, schedule: Sequence[int]) -> list[Round]:
@@ -175,12 +211,13 @@ class Store:
         for labels in schedule:
             if not self.has(strategy, repeat, labels):
                 break
-            found.append(Round(**read_table(self.path(strategy, repeat, labels)).to_pylist()[0]))
+            found.append(Round(**read_round(self.path(strategy, repeat, labels)).to_pylist()[0]))
         return found
 
-    def count(self) -> int:
-        """How many rounds are stored."""
-        return sum(1 for _ in self._files())
+    def check(self) -> None:
+        """One line if a round that is stored cannot be read."""
+        for path in sorted(self._files()):
+            read_round(path)
 
     def _files(self) -> Iterator[Path]:
         return (self.folder / ROUNDS).glob("*/*/*.parquet")
@@ -188,7 +225,7 @@ class Store:
     def merge(self) -> None:
         """Make the tables of all rounds that are stored, in an order that does not depend on who came first."""
         with self._alone():  # else tables of fewer rounds might come after those of more
-            tables = [read_table(path) for path in sorted(self._files())]
+            tables = [read_round(path) for path in sorted(self._files())]
             whole = pa.concat_tables(tables) if tables else WHOLE.empty_table()
             whole = whole.sort_by([(name, "ascending") for name in ("strategy", "repeat", "labels")])
             for name, schema in ((RESULTS, SAME), (TIMINGS, OTHER)):
@@ -280,6 +317,34 @@ def read_table(path: Path) -> pa.Table:
         raise UnderstudyError(f"{path} is cut short or no Parquet; {remedy}") from None
 
 
+def read_round(path: Path) -> pa.Table:
+    found = read_table(path)
+    if len(found) != 1 or not found.schema.equals(WHOLE):
+        raise UnderstudyError(f"{path} is no round of a comparison; delete it, and the same command makes it again")
+    return found
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """One line if it cannot be written there."""
+    try:
+        yield
+    except Timeout:  # somebody else is at it; to Python an OSError too
+        raise
+    except OSError as error:
+        said = error.strerror or type(error).__name__
+        raise UnderstudyError(f"cannot write to {path}: {said}; choose another folder") from error
+
+
+def file_name(strategy: str, ending: int = ENDING) -> str:
+    """The name of a strategy as that of a file, with room for an ending; a long one is cut and told by its digest."""
+    name = quote(strategy, safe=" ()=,'")
+    if len(name) <= LONGEST - ending:
+        return name
+    digest = hashlib.sha256(strategy.encode()).hexdigest()[:16]
+    return f"{name[: LONGEST - ending - len(digest) - 1]}~{digest}"
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """The file appears with all its content, or stays as it was."""
     try:
@@ -299,8 +364,21 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def grown(before: dict[str, Any], also: dict[str, Any]) -> dict[str, Any]:
     """What is noted of those who came before and of those who come now."""
-    strategies = dict.fromkeys([*before.get("strategies", ()), *also.get("strategies", ())])
-    return {"strategies": list(strategies), "repeats": max(before.get("repeats", 0), also.get("repeats", 0))}
+    both = {name: [*before.get(name, ()), *also.get(name, ())] for name in ("strategies", *MADE_WITH)}
+    lists = {name: list(dict.fromkeys(values)) for name, values in both.items() if values or name == "strategies"}
+    code = {**before.get("code", {}), **also.get("code", {})}
+    repeats = max(before.get("repeats", 0), also.get("repeats", 0))
+    return {**lists, "repeats": repeats, **({"code": code} if code else {})}
+
+
+def mixed(before: dict[str, Any], also: dict[str, Any]) -> list[str]:
+    """Devices and versions of now that what is stored was not made with alone."""
+    found = []
+    for name in MADE_WITH:
+        then, now = before.get(name, []), also.get(name, [])
+        if then and (new := [value for value in now if value not in then]):
+            found.append(f"rounds made with {', '.join(then)}, and goes on with {', '.join(new)}")
+    return found
 
 
 def shown(value: Any) -> str:

@@ -104,7 +104,7 @@ def play(experiment: Experiment, unit: Unit, stored: Mapping[int, Sequence[Round
             often = unit.strategy == OFTEN and experiment.maker is None
             extend(runs, schedule[number - 1 : number + 1], often, bench.truth)
         train(runs)
-        rounds = [run.finished(number, run.loop.model, experiment) for run in runs]
+        rounds = [run.finished(number, run.learnt(), experiment) for run in runs]
         yield [*(judged_plainly(runs, number, experiment) if also_plainly else ()), *rounds]
 
 
@@ -198,6 +198,13 @@ class Run:
         self.picks += picks.rows.tolist()
         self.scores = [*(self.scores or ()), *picks.scores.tolist()]
         self.was_right += right.tolist()
+
+    def learnt(self) -> Model:
+        """The learner itself. Where a strategy chooses by a proxy it is trained only now, and that counts."""
+        start = clock(self.loop.device)
+        model = self.loop.model
+        self.train_seconds += clock(self.loop.device) - start
+        return model
 
     def finished(self, number: int, model: Model, experiment: Experiment) -> Round:
         """The round that a training ends."""

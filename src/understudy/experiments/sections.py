@@ -1,30 +1,31 @@
-"""The sections of a report: each function gives one, or None where there is nothing to show."""
+"""The sections of a report: each function gives one, or why there is none, or None where nobody would look for it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
 from understudy.data.pool import Pool
 from understudy.experiments import picked, tables
-from understudy.experiments.curves import Curves
-from understudy.experiments.looks import is_variant, looks
-from understudy.experiments.results import OFTEN, SELECTION_ONLY, Results
+from understudy.experiments.curves import OFTEN, SELECTION_ONLY, Curves
+from understudy.experiments.looks import Look, is_variant, shared_looks
+from understudy.experiments.results import Results
 from understudy.experiments.statistics import (
-    SIGNIFICANT,
     TESTED_FROM,
     compare,
     contestants,
     penalty_matrix,
     rank_strategies,
     reference_of,
-    smallest_p,
 )
 from understudy.experiments.tables import Grid, by_area, plural
+
+NO_PICKS: Final = "Which rows were picked was not kept, so neither they nor times a pick are shown."
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Figure:
 
     drawing: Markup
     caption: str
+    wide: bool = True  # wider than the screen of a telephone
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,11 @@ class Material:
 
     results: Results
     curves: Curves
-    ceiling: np.ndarray | None
+    repeats: tuple[int, ...]  # those of the curves
+    ceiling: np.ndarray | None  # in these
     pool: Pool | None
     draws: bool
+    ended: tuple[Curves, ...] = ()  # curves that end earlier than those
 
     @property
     def folder(self) -> Path:
@@ -78,6 +82,15 @@ class Material:
     @property
     def ranked(self) -> list[str]:
         return by_area(self.curves)
+
+    @property
+    def looks(self) -> Mapping[str, Look]:
+        return shared_looks([self.curves], False, self.ended)
+
+    @property
+    def who_picked(self) -> list[str]:
+        """All whose picks are their own."""
+        return [name for name in self.ranked if not name.endswith(SELECTION_ONLY)]
 
     @property
     def reference(self) -> str:
@@ -90,10 +103,10 @@ class Material:
         from understudy.experiments import drawing, figures
 
         drawn = draw(figures)
-        _, svg = drawing.written(drawn, self.folder / "figures" / key)
-        return (
-            Figure(Markup(drawing.inline(drawn, key, caption, svg.read_text(encoding="utf-8"))), caption),
-        )  # escaped where it is made
+        svg = drawing.as_svg(drawn)
+        drawing.written(drawn, self.folder / "figures" / key, svg)
+        inline = Markup(drawing.inline(drawn, key, caption, svg))  # escaped where it is made
+        return (Figure(inline, caption, bool(drawn.get_figwidth() > drawing.NARROW)),)
 
 
 def learning_curves(of: Material) -> Section:
@@ -102,11 +115,13 @@ def learning_curves(of: Material) -> Section:
 
     def draw(figures: Any) -> Any:
         top = None if of.ceiling is None else float(of.ceiling.mean())
-        return figures.learning_curves([of.curves], [top], height=3.4)
+        return figures.learning_curves([of.curves], [top], height=3.4, ended=of.ended)
 
     dashed = " Dashed: the same learner with all labels." if of.ceiling is not None else ""
     often = f" {OFTEN} is margin retrained ten times as often." if OFTEN in of.curves.accuracy else ""
-    caption = f"Test accuracy over labels, {plural(of.curves.repeats, 'repetition')}: {band}.{dashed}{often}"
+    systems = [name for name in of.curves.accuracy if name + SELECTION_ONLY in of.curves.accuracy]
+    apart = f" In grey, since they change training and are not ranked: {', '.join(systems)}." if systems else ""
+    caption = f"Test accuracy over labels, {plural(of.curves.repeats, 'repetition')}: {band}.{dashed}{often}{apart}"
     figure = of.figure("learning-curves", caption, draw) if len(of.curves.schedule) > 1 else ()
     words = "" if figure or not of.draws else "There is a single budget, so there are no curves."
     grids = [tables.compared(of.curves, ceiling=of.ceiling)]
@@ -200,29 +215,34 @@ def selection_only(of: Material) -> Section | None:
     )
 
 
-def pairwise(of: Material) -> Section | None:
-    if len(contestants(of.curves).accuracy) < 2 or of.curves.repeats < 2:
+def pairwise(of: Material) -> Section | str | None:
+    if len(contestants(of.curves).accuracy) < 2:
         return None
-    found, order = penalty_matrix(of.curves), rank_strategies(of.curves)
+    if of.curves.repeats < 2:
+        return "Ranks of all against all take two repetitions."
+    order = rank_strategies(of.curves)
+
+    def ranks(figures: Any) -> Any:
+        averages = dict(zip(order.names, order.average.tolist(), strict=True))
+        return figures.ranks(averages, order.groups, of.ranked)
+
+    title, caption = ("All against all", "Pairs"), "Mean ranks of areas over repetitions."
+    if order.told_by is None:
+        words = (
+            f"Below {TESTED_FROM} repetitions nobody is tested: no bars join those that are alike, and there is no "
+            "penalty matrix."
+        )
+        return Section("pairs", *title, words, of.figure("ranks", caption, ranks), (tables.ranked(order),))
+    caption += f" A bar joins those not told apart by {tables.how_told(order)}."
+    found = penalty_matrix(of.curves)
     sorted_rows = np.argsort(found.penalty, kind="stable")
 
     def matrix(figures: Any) -> Any:
         names = [found.names[i] for i in sorted_rows]
         return figures.penalties(names, found.matrix[np.ix_(sorted_rows, sorted_rows)], found.penalty[sorted_rows])
 
-    def ranks(figures: Any) -> Any:
-        averages = dict(zip(order.names, order.average.tolist(), strict=True))
-        return figures.ranks(averages, order.groups, of.ranked)
-
-    if of.curves.repeats >= TESTED_FROM:
-        told = "A bar joins those that signed ranks, corrected for all pairs, do not tell apart."
-        n_pairs = len(order.names) * (len(order.names) - 1) // 2
-        if smallest_p(of.curves.repeats, n_pairs) >= SIGNIFICANT:
-            told += f" So few repetitions cannot tell any two apart among {n_pairs} pairs."
-    else:
-        told = f"Below {TESTED_FROM} repetitions nobody is tested, so no bars join those that are alike."
     drawn = (
-        *of.figure("ranks", f"Mean ranks of areas over repetitions. {told}", ranks),
+        *of.figure("ranks", caption, ranks),
         *of.figure(
             "penalties",
             "Share of budgets at which the row beats the column by a paired t-test (0.05, not corrected for the number "
@@ -230,13 +250,17 @@ def pairwise(of: Material) -> Section | None:
             matrix,
         ),
     )
-    return Section("pairs", "All against all", "Pairs", "", drawn, (tables.ranked(order), tables.penalties(found)))
+    return Section("pairs", *title, "", drawn, (tables.ranked(order), tables.penalties(found)))
 
 
-def times(of: Material) -> Section | None:
-    choosing, training = seconds_a_pick(of.results, [name for name in of.ranked if not name.endswith(SELECTION_ONLY)])
-    if not choosing:
+def times(of: Material) -> Section | str | None:
+    if len(of.curves.schedule) < 2:
         return None
+    choosing, training = seconds_a_pick(of.results, of.who_picked)
+    if not choosing:
+        return NO_PICKS
+    if not any((*choosing.values(), *training.values())):
+        return "How long it took was not kept."
 
     def draw(figures: Any) -> Any:
         return figures.seconds(choosing, training)
@@ -266,22 +290,24 @@ def seconds_a_pick(results: Results, names: Sequence[str]) -> tuple[dict[str, fl
         own = [row for row in rows if row["strategy"] == name]
         n = sum(row["n"] or 0 for row in own)
         if n:
-            choosing[name] = sum(row["choose_seconds"] + row["predict_seconds"] for row in own) / n
-            training[name] = sum(row["train_seconds"] for row in own) / n
+            choosing[name] = sum((row["choose_seconds"] or 0) + (row["predict_seconds"] or 0) for row in own) / n
+            training[name] = sum(row["train_seconds"] or 0 for row in own) / n
     return choosing, training
 
 
-def calibration(of: Material) -> Section | None:
+def calibration(of: Material) -> Section | str | None:
+    if len(of.curves.schedule) < 2 or not of.draws:
+        return None
     panels = {}
     for title, column in (
         ("calibration error (ECE) of the learner", "ece"),
         ("P: share of asked-for labels it had right", "asked_accuracy"),
     ):
-        values = means_over_labels(of.results, column, of.ranked)
+        values = means_over_labels(of.results, column, of.ranked, of.repeats)
         if any(len(labels) > 1 for labels, _ in values.values()):
             panels[title] = values
     if not panels:
-        return None
+        return "How well the learner knew the answers was not kept."
 
     def draw(figures: Any) -> Any:
         return figures.over_labels(panels, of.ranked)
@@ -293,10 +319,13 @@ def calibration(of: Material) -> Section | None:
     return Section("calibration", "What the learner knew", "Learner", "", of.figure("calibration", caption, draw))
 
 
-def means_over_labels(results: Results, column: str, names: Sequence[str]) -> dict[str, tuple[list[int], Any]]:
-    """For each strategy the numbers of labels and the mean of a column at each of them, where there is one."""
-    table = results.table.select(["strategy", "labels", column])
-    table = table.filter(pc.is_valid(table[column]))
+def means_over_labels(
+    results: Results, column: str, names: Sequence[str], repeats: Collection[int]
+) -> dict[str, tuple[list[int], Any]]:
+    """For each strategy the numbers of labels and the mean of a column over these repetitions, where there is one."""
+    table = results.table.select(["strategy", "repeat", "labels", column])
+    counted = pc.is_in(table["repeat"], pa.array(sorted(repeats), table["repeat"].type))
+    table = table.filter(pc.and_(pc.is_valid(table[column]), counted))
     grouped = table.group_by(["strategy", "labels"]).aggregate([(column, "mean")]).sort_by("labels").to_pylist()
     out = {}
     for name in names:
@@ -306,11 +335,10 @@ def means_over_labels(results: Results, column: str, names: Sequence[str]) -> di
     return out
 
 
-def balance(of: Material) -> Section | None:
-    names = [name for name in of.ranked if not name.endswith(SELECTION_ONLY)]
-    counts = picked.class_counts(of.results, names, of.curves.schedule[-1])
+def balance(of: Material) -> Section | str | None:
+    counts = picked.class_counts(of.results, of.who_picked, of.curves.schedule[-1], of.repeats)
     if not counts:
-        return None
+        return "Of which classes the picks were was not kept."
     size = len(next(iter(counts.values())))
     known = of.results.settings.get("plan", {}).get("classes") or []
     classes = [str(name) for name in known] if len(known) == size else [str(i) for i in range(size)]
@@ -320,17 +348,19 @@ def balance(of: Material) -> Section | None:
         return figures.class_balance(classes, counts, pool, of.ranked)
 
     line = " The line is the pool." if pool is not None else ""
-    caption = f"Share of each class among the first {of.curves.schedule[-1]:,} labels, over all repetitions.{line}"
+    over = "over the same repetitions" if of.curves.repeats > 1 else "in a single repetition"
+    caption = f"Share of each class among the first {of.curves.schedule[-1]:,} labels, {over}.{line}"
     return Section("balance", "Classes that were picked", "Classes", "", of.figure("class-balance", caption, draw))
 
 
-def places(of: Material) -> Section | None:
-    if of.pool is None or of.pool.features is None or not of.draws:
+def places(of: Material) -> Section | str | None:
+    if of.pool is None or not of.draws or len(of.curves.schedule) < 2:
         return None
-    names = [name for name in of.ranked if not name.endswith(SELECTION_ONLY)]
-    found = picked.pool_map(of.results, of.pool.features, names)
+    if of.pool.features is None:
+        return "The data set came without features, so there is no map of it."
+    found = picked.pool_map(of.results, of.pool.features, of.who_picked, of.repeats[0])
     if not found.picks:
-        return None
+        return NO_PICKS
 
     def draw(figures: Any) -> Any:
         return figures.pool_map(found.points, found.picks, of.ranked)
@@ -338,32 +368,36 @@ def places(of: Material) -> Section | None:
     most = max(map(len, found.picks.values()))
     caption = (
         f"The pool ({plural(len(found.points), 'row')} of it, grey) along its two principal axes, and the first "
-        f"{most} rows that each strategy asked for in the first repetition."
+        f"{most} rows that each strategy asked for in repetition {of.repeats[0] + 1}."
     )
     return Section("map", "Where the picks lie", "Map", "", of.figure("map", caption, draw))
 
 
-def first_items(of: Material) -> Section | None:
-    if of.pool is None or of.pool.items is None:
+def first_items(of: Material) -> Section | str | None:
+    if of.pool is None or len(of.curves.schedule) < 2:
         return None
+    if of.pool.items is None:
+        return "The data set has features but no images or texts, so none are shown."
     n = picked.FIRST if of.pool.items.kind == "image" else picked.FIRST_TEXTS
     shown = []
-    for name, look in looks(of.ranked).items():
-        rows, right = ([], []) if name.endswith(SELECTION_ONLY) else picked.first_asked(of.results, name, n)
+    for name in of.who_picked:
+        rows, right = picked.first_asked(of.results, name, n, of.repeats[0])
+        # The picks of a system are those of its selection alone.
+        look = of.looks[name + SELECTION_ONLY if name + SELECTION_ONLY in of.looks else name]
         if rows:
             known = [one for one in right if one is not None]
             said = f"the learner had {sum(known)} of {len(known)} right" if known else ""
             shown.append(Asked(name, said, picked.shown(of.pool, rows, right), look.strong))
     if not shown:
-        return None
+        return NO_PICKS
     words = (
         f"The first {max(len(asked.items) for asked in shown)} that each strategy asked for after the initial labels, "
-        "in the first repetition and in its order. Orange marks those the learner had wrong."
+        f"in repetition {of.repeats[0] + 1} and in its order. A red frame marks those the learner had wrong."
     )
     return Section("items", "What was asked first", "Asked first", words, items=tuple(shown))
 
 
-SECTIONS: Final[tuple[Callable[[Material], Section | None], ...]] = (
+SECTIONS: Final[tuple[Callable[[Material], Section | str | None], ...]] = (
     learning_curves,
     differences,
     ablations,

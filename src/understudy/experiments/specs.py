@@ -1,8 +1,12 @@
 """Strategies as they are typed: `margin`, `surrogate(width=0.25)`, `my_module:MyStrategy`."""
 
 import ast
+import hashlib
+import inspect
+import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from understudy.errors import UnderstudyError
@@ -57,6 +61,27 @@ def parsed(spec: str) -> tuple[str, dict[str, Any]]:
         return head, {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
     except (SyntaxError, ValueError):
         raise UnderstudyError(f"settings are written name(setting=value), texts in quotes; got {spec!r}") from None
+
+
+def codes_of(specs: Sequence[str]) -> dict[str, str]:
+    """For each spec of somebody's own strategy or learner what tells its code from an edited one."""
+    found = {spec: code_of(parsed(spec)[0]) for spec in specs if ":" in spec.partition("(")[0]}
+    return {spec: digest for spec, digest in found.items() if digest}
+
+
+def code_of(head: str) -> str:
+    """A digest of the files in which `module:name` is written; empty if there are none to read."""
+    module, _, attribute = head.partition(":")
+    made_in = getattr(getattr(import_module(module), attribute, None), "__module__", None) or module
+    # A package may hand on what a file within it defines.
+    names = {module, made_in} if made_in.partition(".")[0] == module.partition(".")[0] else {module}
+    content = b""
+    for name in sorted(names & sys.modules.keys()):
+        try:
+            content += Path(inspect.getsourcefile(sys.modules[name]) or "").read_bytes()
+        except (OSError, TypeError):  # typed in, or built in
+            continue
+    return hashlib.sha256(content).hexdigest()[:16] if content else ""
 
 
 def checked_specs(specs: Sequence[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ taken within a repetition first. All budgets count: nothing here picks the best 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -14,15 +14,13 @@ from scipy.optimize import isotonic_regression
 from scipy.stats import friedmanchisquare, rankdata, studentized_range, t
 
 from understudy.errors import UnderstudyError
-from understudy.experiments.curves import Curves, area_over_width
+from understudy.experiments.curves import Curves, area_over_width, standing
 
 CONFIDENCE: Final = 0.95
 SIGNIFICANT: Final = 0.05
 TESTED_FROM: Final = 10  # repetitions; with fewer there are intervals, no p-values
 RESAMPLES: Final = 10_000
 EARLY: Final = 1_000  # labels
-# Shown beside the strategies, never compared with them: they had more labels, or more trainings.
-CONTEXT: Final = ("ceiling", "margin_x10")
 # Sums of the same accuracies may differ in their last digits. To this many decimals they are the same.
 DECIMALS: Final = 12
 
@@ -31,8 +29,8 @@ DECIMALS: Final = 12
 
 
 def contestants(curves: Curves) -> Curves:
-    """The curves without those that are context."""
-    return curves.only(name for name in curves.accuracy if name not in CONTEXT)
+    """The curves without context, and of systems that change training the selection alone."""
+    return curves.only(name for name in curves.accuracy if standing(name, curves.accuracy) == 0)
 
 
 def reference_of(curves: Curves, wanted: str | None = None) -> str:
@@ -293,8 +291,10 @@ def penalty_matrix(*curves: Curves) -> Penalties:
     names = in_all(curves)
     matrix = np.zeros((len(names), len(names)))
     for one in curves:
-        if one.repeats < 2:
-            raise UnderstudyError(f"{one.dataset} has one repetition; a penalty matrix needs at least two")
+        if one.repeats < TESTED_FROM:
+            raise UnderstudyError(
+                f"{one.dataset} has {one.repeats} repetitions; a penalty matrix needs at least {TESTED_FROM}"
+            )
         matrix += significantly_better(np.stack([one.of(name) for name in names])).mean(-1)
     return Penalties(names, matrix, tuple(one.dataset for one in curves))
 
@@ -303,7 +303,8 @@ def in_all(curves: Sequence[Curves]) -> tuple[str, ...]:
     """The contestants that all data sets have, in the order of the first."""
     if not curves:
         raise UnderstudyError("no curves to compare; give those of at least one data set")
-    names = tuple(name for name in contestants(curves[0]).accuracy if all(name in one.accuracy for one in curves))
+    first, *others = (contestants(one).accuracy for one in curves)
+    names = tuple(name for name in first if all(name in other for other in others))
     if len(names) < 2:
         raise UnderstudyError(f"{len(names)} strategies in all data sets; a comparison of all pairs needs two")
     return names
@@ -329,27 +330,44 @@ class Ranks:
     friedman_p: float | None  # that all strategies are the same; None below ten blocks or three strategies
     critical_difference: float | None  # of average ranks, by Nemenyi's test; None below ten blocks
     p_holm: Float[np.ndarray, "s s"] | None  # of all pairs by signed ranks; None below ten blocks
-    groups: tuple[tuple[str, ...], ...]  # neighbours in rank of whom no two differ significantly by those
+    told_by: Literal["signed ranks", "Nemenyi"] | None  # the test of the pairs
+    different: Bool[np.ndarray, "s s"]  # which pairs it tells apart; none below ten blocks
+    groups: tuple[tuple[str, ...], ...]  # neighbours in rank of whom no two differ significantly by that test
+
+    @property
+    def pairs(self) -> int:
+        return len(self.names) * (len(self.names) - 1) // 2
+
+    def alike(self, name: str) -> list[str]:
+        """Those whom the test does not tell apart from this one."""
+        own = self.different[self.names.index(name)]
+        return [other for other, differs in zip(self.names, own, strict=True) if other != name and not differs]
 
 
 def rank_strategies(*curves: Curves) -> Ranks:
-    """Average ranks, and which of them can be told apart; of strategies that all data sets have."""
+    """Average ranks, and which of them can be told apart; of strategies that all data sets have.
+
+    Signed ranks tell pairs apart. Where there are so many pairs that their corrected p can never be small, whatever
+    is seen, Nemenyi's test does, if Friedman's finds that not all are the same.
+    """
     names = in_all(curves)
     areas = same_digits(np.concatenate([[one.area(name) for name in names] for one in curves], axis=1))  # (s, blocks)
     average = rankdata(-areas, axis=0).mean(1)
     order = np.argsort(average, kind="stable")
     areas, blocks, tested = areas[order], areas.shape[1], areas.shape[1] >= TESTED_FROM
-    p = p_of_pairs(areas) if tested else None
-    best_first = tuple(names[i] for i in order)
-    return Ranks(
-        best_first,
-        average[order],
-        blocks,
-        friedman_p(areas) if tested else None,
-        nemenyi(len(names), blocks) if tested else None,
-        p,
-        () if p is None else tuple(best_first[start:end] for start, end in runs_without(p < SIGNIFICANT)),
-    )
+    best_first, average = tuple(names[i] for i in order), average[order]
+    different = np.zeros((len(names), len(names)), dtype=bool)
+    if not tested:
+        return Ranks(best_first, average, blocks, None, None, None, None, different, ())
+    p, overall, distance = p_of_pairs(areas), friedman_p(areas), nemenyi(len(names), blocks)
+    by_nemenyi = smallest_p(blocks, len(names) * (len(names) - 1) // 2) >= SIGNIFICANT
+    if not by_nemenyi:
+        different = p < SIGNIFICANT
+    elif overall is not None and overall < SIGNIFICANT:
+        different = abs(average[:, None] - average) >= distance
+    groups = tuple(best_first[start:end] for start, end in runs_without(different))
+    told_by: Literal["signed ranks", "Nemenyi"] = "Nemenyi" if by_nemenyi else "signed ranks"
+    return Ranks(best_first, average, blocks, overall, distance, p, told_by, different, groups)
 
 
 def p_of_pairs(areas: Float[np.ndarray, "s b"]) -> Float[np.ndarray, "s s"]:

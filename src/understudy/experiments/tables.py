@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from understudy.experiments.curves import Curves, spread
+from understudy.experiments.curves import CEILING, OFTEN, Curves, spread, standing
 from understudy.experiments.statistics import (
     SIGNIFICANT,
     TESTED_FROM,
@@ -27,16 +27,16 @@ from understudy.experiments.statistics import (
     compare,
     contestants,
     early,
+    labelling_efficiency,
     labels_saved,
     log_area,
     reference_of,
+    shared_range,
     smallest_p,
 )
 
 NAMES: Final = (34, 26, 20)  # the longest names in terminals that are wide, less so, narrow
 FEWEST: Final = 3  # budgets
-OFTEN: Final = "margin_x10"
-CEILING: Final = "ceiling"
 NOT_REACHED: Final = "–"
 
 
@@ -73,6 +73,8 @@ def compared(
     found = {one.strategy: one for one in (compare(curves, reference) if comparisons is None else comparisons)}
     shown = spaced(range(len(curves.schedule)), n_budgets)
     tested = curves.repeats >= TESTED_FROM and len(found) > 0
+    intervals = full and curves.repeats > 1 and len(found) > 0
+    apart = [name for name in by_area(all_curves) if name not in names and name != CEILING]
 
     def measured(name: str) -> list[tuple[np.ndarray, int]]:
         """The columns of numbers: a value for each repetition, and how many decimals are shown."""
@@ -84,10 +86,13 @@ def compared(
 
     def compared_cells(name: str) -> list[str]:
         if name not in found:
-            said = ["reference" if name == reference else ""]
-            return said + [""] * (full + tested)
+            said = "reference" if name == reference else ""
+            if standing(name, all_curves.accuracy) == 1:
+                said = "changes training; not ranked" if full else "not ranked"
+            return [said] + [""] * (full * (2 if intervals else 1) + tested)
         one = found[name]
-        return [points(one.area)] + [f"{one.wins}/{one.ties}/{one.losses}"] * full + [p_text(one.p_holm)] * tested
+        beside = [interval(one.bootstrap)] * intervals + [f"{one.wins}/{one.ties}/{one.losses}"]
+        return [points(one.area)] + beside * full + [p_text(one.p_holm)] * tested
 
     def row(name: str, columns: list[tuple[np.ndarray, int]]) -> tuple[str, ...]:
         numbers = [mean_and_std(values, n, deviation=full or n == 2) for values, n in columns]
@@ -98,11 +103,12 @@ def compared(
     deviations = "mean±std" if full else "mean (area: ±std)"
     budgets = tuple(f"{curves.schedule[i]:,}" for i in shown)
     areas = ("area", "early area", "log area") if full else ("area",)
+    beside = (*["bootstrap"] * intervals, *["win/tie/loss"] * full, *["p (Holm)"] * tested)
     return Grid(
         f"{curves.dataset}: test accuracy in %, {deviations} of {plural(curves.repeats, 'repetition')}",
-        ("strategy", *budgets, *areas, f"minus {reference}", *["win/tie/loss"] * full, *["p (Holm)"] * tested),
+        ("strategy", *budgets, *areas, f"minus {reference}", *beside),
         tuple(row(name, columns) for name, columns in found_columns.items()),
-        apart=(row(OFTEN, measured(OFTEN)),) if OFTEN in all_curves.accuracy else (),
+        apart=tuple(row(name, measured(name)) for name in apart),
         bold=largest([[round(100 * values.mean(), n) for values, n in columns] for columns in found_columns.values()]),
         notes=tuple(notes_on(all_curves, reference, list(found.values()), ceiling, len(shown), full)),
     )
@@ -124,13 +130,18 @@ def notes_on(
     if full:
         yield f"Early area: up to {early(curves).schedule[-1]:,} labels; log area: over the logarithm of the labels."
     if found:
-        interval = ", with 95 % interval" if curves.repeats > 1 else ""
-        yield f"Minus {reference}: in points of area, paired{interval}."
+        with_interval = ", with 95 % interval" if curves.repeats > 1 else ""
+        yield f"Minus {reference}: in points of area, paired{with_interval}."
+    if found and full and curves.repeats > 1:
+        yield "Bootstrap: the same interval by resampling repetitions; below ten of them it is too narrow."
     if found and curves.repeats >= TESTED_FROM:
         yield f"p: signed ranks, corrected for {plural(len(found), 'comparison')}."
         yield from limits_of(curves.repeats, len(found))
     elif found:
         yield f"p-values are given from {TESTED_FROM} repetitions on."
+    systems = [name for name in curves.accuracy if standing(name, curves.accuracy) == 1]
+    if systems:
+        yield f"Changes training, so that its selection only is ranked: {', '.join(systems)}."
     if ceiling is None and CEILING in curves.accuracy:
         ceiling = curves.of(CEILING)[:, -1]
     if ceiling is not None:
@@ -147,9 +158,16 @@ def limits_of(repeats: int, comparisons: int) -> Iterable[str]:
 
 
 def saved(
-    curves: Curves, reference: str | None = None, accuracies: Sequence[float] | None = None, n_accuracies: int = 6
+    curves: Curves,
+    reference: str | None = None,
+    accuracies: Sequence[float] | None = None,
+    n_accuracies: int = 6,
+    full: bool = True,
 ) -> Grid:
-    """How many labels each accuracy took, and how many fewer than with the reference; the largest area first."""
+    """How many labels each accuracy took, and how many fewer than with the reference; the largest area first.
+
+    With `full` there is the labelling efficiency too, and the range of accuracies in which it is defined.
+    """
     reference, curves = reference_of(curves, reference), contestants(curves)
     reached = {name: labels_saved(curves, name, reference, accuracies) for name in by_area(curves)}
     levels = spaced(range(len(reached[reference])), n_accuracies)
@@ -161,11 +179,31 @@ def saved(
             return f"{reach.labels:,.0f}"
         return f"{reach.labels:,.0f} ({whole(reach.saved)}, {whole(100 * reach.share_saved)} %)"
 
+    def efficiency(name: str) -> tuple[str, str]:
+        shared = shared_range(curves, name, reference)
+        found = None if shared is None else labelling_efficiency(curves, name, shared[1], reference)
+        if name == reference or shared is None or found is None:
+            return "", ""
+        return f"{found:.2f}", f"{100 * shared[0]:.1f} to {100 * shared[1]:.1f} %"
+
+    full = full and len(reached) > 1 and len(curves.schedule) > 1
+    defined = (
+        f"Efficiency: labels of {reference} that one label is worth, at the end of the accuracies that both curves "
+        "have (range)."
+    )
     return Grid(
         f"{curves.dataset}: labels to reach an accuracy (fewer than with {reference}, in %)",
-        ("strategy", *(f"{100 * reached[reference][i].accuracy:.1f} %" for i in levels)),
-        tuple((name, *(cell(name, reaches[i]) for i in levels)) for name, reaches in reached.items()),
+        (
+            "strategy",
+            *(f"{100 * reached[reference][i].accuracy:.1f} %" for i in levels),
+            *(["efficiency", "range"] if full else []),
+        ),
+        tuple(
+            (name, *(cell(name, reaches[i]) for i in levels), *(efficiency(name) if full else ()))
+            for name, reaches in reached.items()
+        ),
         notes=(
+            *([defined] if full else []),
             f"By interpolation of mean curves of {plural(curves.repeats, 'repetition')}; {NOT_REACHED}: never reached.",
             *([] if accuracies is not None else [f"Accuracies are those of {reference} at its budgets."]),
         ),
@@ -197,12 +235,10 @@ def ranked(found: Ranks) -> Grid:
     letters = {
         name: "".join(letter(i) for i, group in enumerate(found.groups) if name in group) for name in found.names
     }
-    tested = found.p_holm is not None
+    tested = found.told_by is not None
     notes = [f"Ranks of areas in {plural(found.blocks, 'block')}; 1 is best."]
     if tested:
-        n_pairs = len(found.names) * (len(found.names) - 1) // 2
-        notes.append(f"The same letter: not told apart by signed ranks, corrected for {plural(n_pairs, 'pair')}.")
-        notes += limits_of(found.blocks, n_pairs)
+        notes.append(f"The same letter: not told apart by {how_told(found)}.")
         notes.append(f"Critical difference of ranks (Nemenyi): {found.critical_difference:.2f}.")
     if found.friedman_p is not None:
         notes.append(f"That all are the same: p {p_text(found.friedman_p)} (Friedman).")
@@ -214,6 +250,16 @@ def ranked(found: Ranks) -> Grid:
             for name, rank in zip(found.names, found.average, strict=True)
         ),
         notes=tuple(notes),
+    )
+
+
+def how_told(found: Ranks) -> str:
+    """The test of all pairs, in words, and why it is not the usual one where it is not."""
+    if found.told_by == "signed ranks":
+        return f"signed ranks, corrected for {plural(found.pairs, 'pair')}"
+    return (
+        f"Nemenyi's test of mean ranks (after Friedman's); signed ranks, corrected for {found.pairs} pairs, cannot "
+        f"give a p below {smallest_p(found.blocks, found.pairs):.2f} with {plural(found.blocks, 'block')}"
     )
 
 
@@ -300,14 +346,15 @@ def comparison_table(
 
 def saved_table(curves: Curves, reference: str | None = None, width: int = 100) -> Table:
     """Labels saved, as wide as the terminal allows."""
-    return fitted(lambda n: saved(curves, reference, n_accuracies=n), max(1, len(curves.schedule) - 1), width)
+    return fitted(lambda n: saved(curves, reference, None, n, False), max(1, len(curves.schedule) - 1), width)
 
 
 # Words and numbers
 
 
 def by_area(curves: Curves) -> list[str]:
-    return sorted(curves.accuracy, key=lambda name: -float(curves.area(name).mean()))
+    """The largest area first; after all contestants whole systems that change training, then context."""
+    return sorted(curves.accuracy, key=lambda name: (standing(name, curves.accuracy), -float(curves.area(name).mean())))
 
 
 def spaced(of: Sequence[int], n: int) -> list[int]:
@@ -336,7 +383,11 @@ def mean_and_std(values: np.ndarray, decimals: int, deviation: bool = True) -> s
 def points(difference: Difference) -> str:
     """A difference in points and its interval, as +1.20 [+0.40, +2.00]."""
     mean = signed(difference.mean)
-    return mean if difference.interval is None else f"{mean} [{', '.join(map(signed, difference.interval))}]"
+    return mean if difference.interval is None else f"{mean} {interval(difference.interval)}"
+
+
+def interval(ends: tuple[float, float] | None) -> str:
+    return "" if ends is None else f"[{', '.join(map(signed, ends))}]"
 
 
 def signed(value: float) -> str:

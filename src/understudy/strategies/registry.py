@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from difflib import get_close_matches
 from functools import partial
+from inspect import signature
 from typing import Any, Final
 
 from understudy.errors import UnderstudyError
@@ -98,6 +99,11 @@ def make_strategy(name: str, **settings: Any) -> Strategy:
         near = get_close_matches(name, STRATEGIES, 1)
         hint = f"did you mean {near[0]!r}?" if near else "`understudy strategies` lists them"
         raise UnderstudyError(f"there is no strategy {name!r}; {hint}")
+    known = signature(STRATEGIES[name]).parameters
+    if unknown := [setting for setting in settings if setting not in known]:
+        near = get_close_matches(unknown[0], known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
+        raise UnderstudyError(f"{name} has no setting {unknown[0]!r}; {hint}")
     try:
         return STRATEGIES[name](**settings)
     except TypeError as error:
