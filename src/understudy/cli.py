@@ -277,13 +277,13 @@ def carry_out(comparison: Any, engine: Any, jobs: int | None) -> None:
 
 def show_results(results: Any, data: str | None) -> None:
     """Print the table of a comparison and write its report."""
-    from understudy.experiments.report import ceiling_of, comparable, repeats_of, source_of, write_report
+    from understudy.experiments.report import comparable, repeats_of, source_of, write_report
     from understudy.experiments.tables import comparison_table
 
     console = Console()
     curves, notes = comparable(results)
     if curves is not None:
-        ceiling = ceiling_of(results, repeats_of(results, curves))
+        ceiling = results.ceiling(repeats_of(results, curves))
         console.print(comparison_table(curves, ceiling=ceiling, width=console.width))
     for note in notes:
         console.print(note, highlight=False, markup=False, soft_wrap=True)

@@ -275,7 +275,7 @@ def test_figures_beside_the_curves_are_of_the_same_repetitions(tmp_path: Path) -
     assert curves is not None
     repeats = report.repeats_of(results, curves)
     assert repeats == (0, 1, 2)
-    ceiling = report.ceiling_of(results, repeats)
+    ceiling = results.ceiling(repeats)
     assert ceiling is not None
     assert len(ceiling) == 3
     labels, means = means_over_labels(results, "ece", ["random"], repeats)["random"]

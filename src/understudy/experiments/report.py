@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import jinja2
-import numpy as np
 
 from understudy.data.pool import Dataset
 from understudy.data.sources import load
@@ -40,7 +39,7 @@ def write_report(results: Results, dataset: Dataset | None = None) -> Path:
         pool, why = picked.pool_of(results, dataset)
         repeats = repeats_of(results, curves)
         ended = tuple(ended_early(results, curves))
-        material = Material(results, curves, repeats, ceiling_of(results, repeats), pool, can_draw(), ended)
+        material = Material(results, curves, repeats, results.ceiling(repeats), pool, can_draw(), ended)
         notes += [NO_FIGURES] * (not material.draws)
         said = headline(curves, material.ceiling)
         made = [make(material) for make in SECTIONS]
@@ -150,13 +149,6 @@ def repeats_of(results: Results, curves: Curves) -> tuple[int, ...]:
         for repeat in sorted({repeat for _, repeat, _ in there})
         if all((name, repeat, at) in there for name in curves.accuracy for at in curves.schedule)
     )
-
-
-def ceiling_of(results: Results, repeats: Sequence[int]) -> np.ndarray | None:
-    """(r,): the accuracies with all labels in these repetitions."""
-    rows = results.table.select(["strategy", "repeat", "accuracy"]).to_pylist()
-    values = [row["accuracy"] for row in rows if row["strategy"] == CEILING and row["repeat"] in repeats]
-    return np.array(values) if values else None
 
 
 def ended_early(results: Results, curves: Curves) -> list[Curves]:

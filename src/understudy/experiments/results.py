@@ -11,7 +11,7 @@ A file appears whole or not at all, so that a process may be killed at any momen
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
@@ -291,21 +292,22 @@ class Results:
         }
         return Curves(self.table["dataset"][0].as_py(), tuple(budgets), accuracy)
 
-    def ceiling(self) -> np.ndarray | None:
-        """(repeats,): accuracies with all labels."""
-        values = [row["accuracy"] for row in self.table.to_pylist() if row["strategy"] == CEILING]
+    def ceiling(self, repeats: Collection[int] | None = None) -> np.ndarray | None:
+        """(r,): accuracies with all labels, in these repetitions or in all."""
+        rows = self._rows_of(CEILING, "repeat", "accuracy")
+        values = [row["accuracy"] for row in rows if repeats is None or row["repeat"] in repeats]
         return np.array(values) if values else None
 
     def picks(self, strategy: str, repeat: int) -> list[np.ndarray]:
         """The rows of each round, the initial ones first."""
-        rows = [
-            (row["labels"], row["picks"])
-            for row in self.table.to_pylist()
-            if (row["strategy"], row["repeat"]) == (strategy, repeat)
-        ]
+        rows = [row for row in self._rows_of(strategy, "repeat", "labels", "picks") if row["repeat"] == repeat]
         if not rows:
             raise UnderstudyError(f"there is no repetition {repeat} of {strategy} in {self.folder}")
-        return [np.array(picks, dtype=np.int64) for _, picks in sorted(rows)]
+        return [np.array(row["picks"], dtype=np.int64) for row in sorted(rows, key=lambda row: row["labels"])]
+
+    def _rows_of(self, strategy: str, *columns: str) -> list[dict[str, Any]]:
+        # Only these become Python objects: a table of all picks and scores is millions of them.
+        return self.table.filter(pc.field("strategy") == strategy).select(columns).to_pylist()
 
 
 def read_table(path: Path) -> pa.Table:
