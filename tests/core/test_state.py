@@ -177,3 +177,42 @@ def test_credit_decides_how_much_influence_counts_at_once() -> None:
 def test_nobody_was_right_more_often_than_judged(right: Any, judged: Any) -> None:
     with pytest.raises(UnderstudyError):
         Surrogate(POOL.features, 40, basis_size=12).credit(right, judged)
+
+
+def test_a_whole_state_is_mapped_from_files_and_the_picks_are_the_same(tmp_path: Path) -> None:
+    s = lived()
+    for name, value in s.state_dict(whole=True).items():
+        np.save(tmp_path / f"{name}.npy", value)
+    mapped = {path.stem: np.load(path, mmap_mode="c" if path.stem == "W" else None) for path in tmp_path.glob("*.npy")}
+    restored = Surrogate.restore(POOL.features, mapped, check=False)
+    assert restored._rows.W.data_ptr() == mapped["W"].ctypes.data
+    assert repr(restored) == repr(s)
+    np.testing.assert_array_equal(restored._rows.W.numpy(), s._rows.W.numpy())
+    on_disk = (tmp_path / "W.npy").read_bytes()
+    assert played(restored) == played(s)
+    restored.anchor(POOL.probs[::-1], [3])
+    assert (tmp_path / "W.npy").read_bytes() == on_disk  # what is mapped is this surrogate's own
+
+
+def test_a_whole_state_in_memory_is_not_written_to() -> None:
+    saved = lived().state_dict(whole=True)
+    kept = {name: value.copy() for name, value in saved.items()}
+    restored = Surrogate.restore(POOL.features, saved)
+    played(restored)
+    restored.anchor(POOL.probs[::-1], [3])
+    for name, value in kept.items():
+        np.testing.assert_array_equal(saved[name], value, err_msg=name)
+
+
+def test_a_state_before_the_first_anchor_grows_by_a_ledger_and_a_class() -> None:
+    """What a labelling project does: the set-up once, then ledgers and predictions laid over it."""
+    setup = Surrogate(POOL.features, 39, basis_size=12, random_state=3).state_dict()
+    ledger = lived().state_dict()
+    names = [
+        name for name in setup if name.startswith(("answered_", "is_skipped", "is_dropped", "pending", "is_trained"))
+    ]
+    made = Surrogate.restore(POOL.features, setup | {name: ledger[name] for name in names}).add_class()
+    made.anchor(POOL.probs, [0, 1, 50])
+    plain = lived().anchor(POOL.probs, [0, 1, 50])
+    np.testing.assert_allclose(made.utility, plain.utility, rtol=1e-6)
+    assert played(made) == played(plain)

@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.literal import Literal, literal_of
 from tests.pools import Pool, make_pool, relative_error
 from understudy import PoolExhausted, Surrogate, UnderstudyError
+from understudy.core.utilities import Mode
 
 QUANTITIES = ("mean", "variance", "influence", "uncertainty", "utility")
 
@@ -755,3 +756,102 @@ def test_the_last_row_can_be_asked_for_and_no_more() -> None:
     s.tell(range(3, 12), pool.labels[3:12])
     assert (s.influence < 1e-12).all()
     np.testing.assert_allclose(s.mean, literal_of(s, pool.features, pool.probs).mean(), atol=1e-9)
+
+
+@pytest.mark.parametrize("when", ["before the first anchor", "asked", "told", "plain"])
+def test_undropping_a_row_gives_a_pool_in_which_it_was_never_dropped(when: str) -> None:
+    pool = make_pool(40, 4, seed=5)
+    kept, dropped = (Surrogate(pool.features, 4, basis_size=10, dtype="float64") for _ in range(2))
+    if when == "before the first anchor":
+        dropped.drop([7, 8]).undrop([7, 8])
+    for s in (kept, dropped):
+        s.anchor(pool.probs, [0, 1])
+    if when == "asked":
+        dropped.reserve([7]).drop([7, 8]).undrop([7, 8])
+    elif when == "told":
+        dropped.tell([7], [2]).drop([7, 8]).undrop([8, 7])
+    else:
+        dropped.drop([7, 8]).undrop([7, 8, 9])
+    np.testing.assert_allclose(dropped.utility, kept.utility, rtol=1e-8)
+    np.testing.assert_allclose(dropped.mean, kept.mean, atol=1e-10)
+    for s in (kept, dropped):
+        s.skip([3]).drop([3]).undrop([3])
+    picks = [s.ask(36).tolist() for s in (kept, dropped)]
+    assert picks[0] == picks[1]
+    assert 3 not in picks[0]  # a skip outlives a drop that was taken back
+    assert {7, 8} <= set(picks[0])
+
+
+@pytest.mark.parametrize("mode", ["combined", "influence", "lookahead"])
+def test_leaders_are_the_askable_rows_of_highest_utility_and_change_nothing(mode: Mode) -> None:
+    pool = make_pool(40, 4, seed=6)
+    s, plain = (Surrogate(pool.features, 4, basis_size=10, mode=mode).anchor(pool.probs, [0, 1]) for _ in range(2))
+    s.skip([5]), plain.skip([5])
+    for _ in range(6):
+        found = s.leaders(3)
+        u = s.utility
+        closed = [5, 0, 1, *s.pending.tolist(), *s._ledger.answers]
+        u[closed] = -np.inf
+        assert found.tolist() == np.argsort(-u, kind="stable")[:3].tolist()
+        row, same = s.ask(), plain.ask()
+        assert row.tolist() == same.tolist() == found[:1].tolist()
+        s.leaders(), s.tell(row, [1]), plain.tell(row, [1])
+    assert len(s.leaders(8)) == 8
+    assert len(np.unique(s.leaders(8))) == 8
+
+
+def test_leaders_of_a_pool_that_is_used_up_are_few_or_none() -> None:
+    pool = make_pool(6, 2, seed=6)
+    s = Surrogate(pool.features, 2, basis_size=3)
+    assert len(s.leaders(8)) == 6
+    s.ask(5)
+    assert s.leaders(8).tolist() == s.askable.tolist() == [row for row in range(6) if row not in s.pending]
+    s.ask()
+    assert len(s.leaders(8)) == 0
+
+
+@pytest.mark.parametrize("mode", ["combined", "influence", "uncertainty", "uniform", "variance", "lookahead"])
+def test_the_last_terms_sum_to_the_utility_of_the_row_asked_for(mode: Mode) -> None:
+    pool = make_pool(40, 4, seed=7)
+    s = Surrogate(pool.features, 4, basis_size=10, mode=mode, dtype="float64").anchor(pool.probs, [0, 1])
+    s.rehearse(pool.labels, 5)
+    u = s.utility
+    (row,), (value,) = s.propose()
+    assert sum(s.last_terms) == pytest.approx(value) == pytest.approx(u[row], rel=1e-6)
+    if mode == "combined":
+        P = s.accuracy
+        first, second = (1 - P) * s.influence[row], P * s.uncertainty[row]
+        assert np.sign(s.last_terms) == pytest.approx(np.sign([first, second]))
+
+
+def test_the_prediction_for_some_rows_is_the_mean_there() -> None:
+    pool = make_pool(40, 4, seed=8)
+    s = Surrogate(pool.features, 4, basis_size=10).anchor(pool.probs, [0, 1])
+    s.rehearse(pool.labels, 7)
+    s.ask(2)
+    np.testing.assert_allclose(s.predict([3, 30, 3]), s.mean[[3, 30, 3]], atol=1e-5)
+    with pytest.raises(UnderstudyError, match="40"):
+        s.predict([40])
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint64])
+def test_rows_and_labels_may_be_integers_of_any_size(dtype: type) -> None:
+    pool = make_pool(40, 4, seed=8)
+    s = Surrogate(pool.features, 4, basis_size=10).anchor(pool.probs, [0, 1])
+    s.tell(np.array([7, 8], dtype), np.array([2, 3], dtype))
+    assert [s._ledger.answers[row].label for row in (7, 8)] == [2, 3]
+
+
+def test_looking_ahead_between_question_and_answer_makes_no_other_drift() -> None:
+    """What is left of the influence of a row that is asked for is rounding, and not that of others."""
+    pool = make_pool(300, 3, seed=9)
+    plain, ahead = (Surrogate(pool.features, 3, basis_size=40) for _ in range(2))
+    for _ in range(40):
+        rows = [s.ask() for s in (plain, ahead)]
+        assert rows[0].tolist() == rows[1].tolist()
+        ahead.leaders()
+        for s in (plain, ahead):
+            s.tell(rows[0], pool.labels[rows[0]])
+    drifts = [float(s._engine.drift) for s in (plain, ahead) if s._engine is not None]
+    assert drifts[0] > 0
+    assert drifts[1] == pytest.approx(drifts[0], rel=1e-3)

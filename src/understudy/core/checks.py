@@ -77,8 +77,9 @@ def integers(name: str, values: Any) -> np.ndarray:
         raise UnderstudyError(f"{name} must be integers, got {array.dtype}; convert them with astype(int)")
     if array.ndim > 1:
         raise UnderstudyError(f"{name} must be one number or a flat list, got shape {array.shape}")
-    # Beyond int64 there is no row and no class; what is too large stays too large.
-    return np.minimum(array.reshape(-1), np.iinfo(np.int64).max).astype(np.int64)
+    if array.dtype == np.uint64:  # beyond int64 there is no row and no class; what is too large stays too large
+        array = np.minimum(array, np.uint64(np.iinfo(np.int64).max))
+    return array.reshape(-1).astype(np.int64)
 
 
 def rows_of_pool(name: str, values: Any, n: int) -> np.ndarray:

@@ -71,6 +71,7 @@ class Engine:
         self.total = 0.0
         self.chosen: tuple[Tensor, Closeup, Posterior, int] | None = None
         self.best = numbers[1, 1:]  # the utility by which the last row was chosen
+        self.terms = torch.zeros((2, 1), dtype=torch.float64, device=rows.W.device)  # and what it is the sum of
 
     # -- from scratch -------------------------------------------------------------------------------------
 
@@ -150,7 +151,9 @@ class Engine:
         """An answer. True where the prediction before it was right, which counts if `judge`."""
         if seen is None:
             seen = self._seen_before(row) or self.look(row)
-            if not self.influence_steps:  # what rows carry along is up to date, so it can be compared
+            # What rows carry along can be compared where it is up to date. A row that is expected explains itself:
+            # nearly nothing is left of its influence, and the error of that says nothing about others.
+            if not self.influence_steps and not (self.expected and int(row) in self.expected):
                 self._watch(row, seen)
         right = (seen.mean if self.settings.by_surrogate else seen.probs).argmax(1) == label
         if judge:
@@ -291,17 +294,35 @@ class Engine:
             # u³ is not computed again, so it is as fine as the rows are.
             which = utilities.choose(rows, values, tie=self.resolution)
             self.best = values[which]
+            self.terms = self.rows.measures[:, rows[which]] * weights[:, None]
             return rows[which], None
         weights = self.weights(self.rows.survey(self.settings.mode, self.settings.exclude_self))
         rows, values = self.rows.best(weights, CANDIDATES, self.resolution)
         seen = self.look(rows)
         if watch:
             self._watch(rows, seen)
-        u = (weights @ self._measure(seen, rows)).masked_fill_(values == -torch.inf, -torch.inf)
+        measured = self._measure(seen, rows)
+        u = (weights @ measured).masked_fill_(values == -torch.inf, -torch.inf)
         which = utilities.choose(rows, u)
-        self.best = u[which]
+        self.best, self.terms = u[which], measured[:, which] * weights[:, None]
         self.chosen = rows[which], seen.one(which), self.posterior, self.posterior.version
         return self.chosen[:2]
+
+    def leaders(self) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
+        """The best askable rows and their utilities, computed exactly, best first. Nothing is chosen."""
+        if self.settings.mode == "lookahead":
+            weights = self.lookahead()
+            u = (self.rows.measures * weights[:, None]).sum(0).nan_to_num(nan=-torch.inf)
+            rows, values = utilities.leaders(
+                u.masked_fill_(self.rows.is_closed, -torch.inf), CANDIDATES, self.resolution
+            )
+        else:
+            weights = self.weights(self.rows.survey(self.settings.mode, self.settings.exclude_self))
+            rows, carried = self.rows.best(weights, CANDIDATES, self.resolution)
+            exact = weights @ self._measure(self.look(rows), rows)
+            values = exact.masked_fill_(carried == -torch.inf, -torch.inf)
+        order = values.argsort(descending=True, stable=True)
+        return rows[order], values[order]
 
     def _seen_before(self, row: Int[Tensor, "1"]) -> Closeup | None:
         """The look that was taken at a row when it was chosen, if nothing was learnt since."""

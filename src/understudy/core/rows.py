@@ -64,6 +64,12 @@ class Rows:
         self.is_closed[row] = True
         self._count_pool()
 
+    def undrop(self, row: int, is_askable: bool) -> None:
+        """A row is in the pool again; whether it is open is for the caller to say."""
+        self.is_in_pool[row] = True
+        self.is_closed[row] = not is_askable
+        self._count_pool()
+
     def close(self, row: Int[Tensor, "1"]) -> None:
         """A row is about to be labelled: neither to be understood nor to be asked for."""
         self.is_open.index_fill_(0, row, False)
@@ -74,6 +80,18 @@ class Rows:
     def anchor(self, kernel: ProductKernel, probs: Float[Tensor, "n c"], link: Link, tolerance: float) -> None:
         """Whiten every row for these predictions, in place. O(nk²), once a training."""
         self._whiten(kernel, probs, 0)
+        self._set_means(Means(probs, link, tolerance))
+
+    def adopt(
+        self,
+        W: Float[Tensor, "n k"],
+        stats: Float[Tensor, "n 3"],
+        probs: Float[Tensor, "n c"],
+        link: Link,
+        tolerance: float,
+    ) -> None:
+        """Rows that were whitened for these predictions before."""
+        self.W, self.stats = W, stats
         self._set_means(Means(probs, link, tolerance))
 
     def set_probs(self, probs: Float[Tensor, "n c"]) -> None:

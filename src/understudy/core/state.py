@@ -31,6 +31,7 @@ KEYS = {
     "option_mean_tolerance", "option_lookahead_candidates",
 }  # fmt: skip
 ENGINE_KEYS = {"probs", "R", "M", "B", "var", "h", "drift", "wear", "expected", "least", "total", "turn"}
+WHOLE_KEYS = {"of_features", "W", "stats"}  # what could be computed again, kept where there is no time for it
 UNJUDGED = -1
 
 
@@ -46,7 +47,7 @@ def _options(surrogate: "Surrogate") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def save(surrogate: "Surrogate") -> dict[str, np.ndarray]:
+def save(surrogate: "Surrogate", whole: bool) -> dict[str, np.ndarray]:
     ledger, kernel, engine = surrogate._ledger, surrogate._kernel, surrogate._engine
     answers = list(ledger.answers.items())
     saved: dict[str, Any] = {
@@ -82,6 +83,8 @@ def save(surrogate: "Surrogate") -> dict[str, np.ndarray]:
         }  # fmt: skip
         if posterior.R_told is not None:
             saved["R_told"] = posterior.R_told
+        if whole:
+            saved |= {"of_features": rows.of_features, "W": rows.W, "stats": rows.stats}
     return {
         name: value.detach().cpu().numpy().copy() if isinstance(value, Tensor) else np.array(value)
         for name, value in saved.items()
@@ -101,9 +104,10 @@ def options(saved: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def load(surrogate: "Surrogate", saved: Any) -> None:
+def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
     """Give a surrogate this state. Nothing of it changes before everything is known to fit."""
-    require_pool(saved, surrogate._features)
+    if check:
+        require_pool(saved, surrogate._features)
     here = {f"option_{name}": "" if value is None else value for name, value in _options(surrogate).items()}
     for name, value in here.items():
         if np.asarray(saved[name]).item() != value:
@@ -114,7 +118,10 @@ def load(surrogate: "Surrogate", saved: Any) -> None:
     n, device, dtype = len(surrogate._features), surrogate.device, surrogate._torch_dtype
 
     def tensor(name: str) -> Tensor:
-        return torch.from_numpy(np.array(saved[name])).to(device)
+        # What is mapped from a file for this surrogate alone is used where it lies.
+        value = saved[name]
+        mapped = isinstance(value, np.memmap) and value.flags.writeable and value.ndim > 0
+        return torch.from_numpy(np.asarray(value) if mapped else np.array(value)).to(device)
 
     ledger = Ledger(n)
     for row, label, right, asked in zip(
@@ -135,11 +142,17 @@ def load(surrogate: "Surrogate", saved: Any) -> None:
     )
     while kernel.V.shape[1] < int(saved["n_classes"]):
         kernel = kernel.with_class()
-    rows = Rows(surrogate._of_features(kernel, surrogate._features.on(device)), surrogate.noise)
+    is_whole = set(saved) >= WHOLE_KEYS
+    of_features = tensor("of_features") if is_whole else surrogate._of_features(kernel, surrogate._features.on(device))
+    rows = Rows(of_features, surrogate.noise)
     rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks()))
     engine = None
     if "probs" in saved:
-        rows.anchor(kernel, tensor("probs").to(dtype), surrogate._settings.link, surrogate._settings.mean_tolerance)
+        probs, link, tolerance = tensor("probs").to(dtype), surrogate._settings.link, surrogate._settings.mean_tolerance
+        if is_whole:
+            rows.adopt(tensor("W"), tensor("stats"), probs, link, tolerance)
+        else:
+            rows.anchor(kernel, probs, link, tolerance)
         rows.var, rows.h = tensor("var"), tensor("h")
         engine = Engine(rows, surrogate._settings)
         R_told = tensor("R_told") if "R_told" in saved else None

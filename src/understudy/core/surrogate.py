@@ -170,6 +170,19 @@ class Surrogate:
             self._rebuild()  # the engine took the rows for told ones
         return rows.cpu().numpy(), values.double().cpu().numpy()
 
+    def leaders(self, n: int = 4) -> np.ndarray:
+        """Up to n rows (8 at most) that may well be asked for next, best first. Nobody is asked, nothing changes.
+
+        What is asked for in the end depends on the answers that come until then.
+        """
+        n = checks.whole("n", n, 1)
+        engine = self._ready()
+        self._expect_pending(engine)
+        engine.settle()
+        rows, values = engine.leaders()
+        found = dict.fromkeys(rows[values > -torch.inf].tolist())  # the lowest of the near ones may be there twice
+        return np.array(list(found)[:n], dtype=np.int64)
+
     def reserve(self, rows: Any) -> "Surrogate":
         """Somebody is at these rows though they were never asked for: they are pending from now on."""
         rows = checks.rows_of_pool("rows", rows, len(self)).tolist()
@@ -263,6 +276,18 @@ class Surrogate:
             self._rows.drop(row)
         return self
 
+    def undrop(self, rows: Any) -> "Surrogate":
+        """Dropped rows are part of the pool again, without a label; others stay as they are."""
+        for row in checks.rows_of_pool("rows", rows, len(self)).tolist():
+            if not self._ledger.is_dropped[row]:
+                continue
+            self._ledger.is_dropped[row] = False
+            self._rows.undrop(row, self._ledger.is_askable(row))
+            if self._engine is not None:
+                self._engine.join_pool(self._index(row), sign=1)
+            self._rows.is_open[row] = True
+        return self
+
     # -- the pool changes ---------------------------------------------------------------------------------
 
     def add_class(self) -> "Surrogate":
@@ -314,6 +339,11 @@ class Surrogate:
         """Rows that wait for an answer, in the order they were asked for."""
         return np.array(list(self._ledger.pending), dtype=np.int64)
 
+    @property
+    def askable(self) -> np.ndarray:
+        """Rows that may be asked for: neither labelled nor pending, skipped or dropped."""
+        return np.flatnonzero(self._ledger.askable_mask())
+
     # -- what it thinks -----------------------------------------------------------------------------------
 
     @property
@@ -322,6 +352,13 @@ class Surrogate:
         engine = self._ready()
         mean = self._rows.means.probs + self._rows.W @ engine.posterior.B.to(self._torch_dtype)
         return mean.cpu().numpy()
+
+    def predict(self, rows: Any) -> np.ndarray:
+        """(q, c): the same for some rows only, at once and in float64."""
+        engine = self._ready()
+        index = torch.from_numpy(checks.rows_of_pool("rows", rows, len(self))).to(self.device)
+        w, probs, _ = self._rows.take(index)
+        return (probs + w @ engine.posterior.B).cpu().numpy()
 
     @property
     def variance(self) -> np.ndarray:
@@ -345,6 +382,12 @@ class Surrogate:
     def utility(self) -> np.ndarray:
         """(n,): u, of labelled and pending rows too; NaN for dropped rows, -inf where look-ahead did not look."""
         return self._out(self._read().utility()[0])
+
+    @property
+    def last_terms(self) -> tuple[float, float]:
+        """Of influence and of uncertainty: what the utility of the row that was asked for last is the sum of."""
+        first, second = self._ready().terms[:, 0].tolist()
+        return first, second
 
     @property
     def accuracy(self) -> float:
@@ -393,9 +436,12 @@ class Surrogate:
 
     # -- keeping it ---------------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Everything but the features, as plain arrays: `numpy.savez(path, **s.state_dict())` keeps it."""
-        return state.save(self)
+    def state_dict(self, whole: bool = False) -> dict[str, np.ndarray]:
+        """Everything but the features, as plain arrays: `numpy.savez(path, **s.state_dict())` keeps it.
+
+        `whole`: also the whitened rows, 2nk numbers, which are computed again otherwise.
+        """
+        return state.save(self, whole)
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> "Surrogate":
         """Become what `state_dict` was taken from. The pool and the options must be the same."""
@@ -403,10 +449,22 @@ class Surrogate:
         return self
 
     @classmethod
-    def restore(cls, features: Any, saved: Mapping[str, Any], device: str | torch.device = "cpu") -> "Surrogate":
-        """The surrogate that `state_dict` was taken from, without searching for basis points again."""
-        state.require_pool(saved, Features(features))
-        return cls(features, device=device, **state.options(saved)).load_state_dict(saved)
+    def restore(
+        cls, features: Any, saved: Mapping[str, Any], device: str | torch.device = "cpu", *, check: bool = True
+    ) -> "Surrogate":
+        """The surrogate that `state_dict` was taken from, without searching for basis points again.
+
+        A whole state is there at once; arrays in it that are mapped from a file, copy on write, stay where they are.
+        `check` reads all features, to see that they are those of the state.
+        """
+        given = Features(features)
+        if check:
+            state.require_pool(saved, given)
+        # Made of one row: whatever it would compute of the others is in the state.
+        made = cls(given.parts[0][:1], device=device, **state.options(saved))
+        made._features = given
+        state.load(made, saved, check=False)
+        return made
 
     # -- inside -------------------------------------------------------------------------------------------
 
