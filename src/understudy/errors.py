@@ -11,3 +11,15 @@ class PoolExhausted(UnderstudyError):
 
 class NotPositiveDefinite(UnderstudyError):
     """The covariance of the basis points could not be factorised."""
+
+
+class NotFound(UnderstudyError):
+    """There is no such item, class or file."""
+
+
+class Conflict(UnderstudyError):
+    """What was asked for does not go with what has happened since, or with who else is at it."""
+
+
+class NotStored(UnderstudyError):
+    """A decision could not be put on the disk. It did not happen; send it again."""

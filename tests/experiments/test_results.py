@@ -17,8 +17,9 @@ import pytest
 
 from tests.experiments.small import a_round, same_of
 from understudy import UnderstudyError
+from understudy.data.files import write_whole
 from understudy.experiments.plan import Plan
-from understudy.experiments.results import OTHER, SAME, SELECTION_ONLY, Results, Store, file_name, write_whole
+from understudy.experiments.results import OTHER, SAME, SELECTION_ONLY, Results, Store, file_name
 
 PLAN = Plan("small", "d1", ("a", "b", "c"), 100, 20, "modern", (9, 14, 20), 0)
 
@@ -105,7 +106,7 @@ def test_a_kill_between_writing_and_replacing_leaves_the_file_as_it_was(tmp_path
     path = tmp_path / "file"
     write_whole(path, b"before")
     code = (
-        "import os, sys, signal; from pathlib import Path; from understudy.experiments.results import write_whole\n"
+        "import os, sys, signal; from pathlib import Path; from understudy.data.files import write_whole\n"
         "Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "write_whole(Path(sys.argv[1]), b'after' * 1000)"
     )

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from sklearn.cluster import kmeans_plusplus
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -73,6 +72,9 @@ def kmeans(
         [_standard(features.take(some, torch.float64, device), origin, spread).cpu().numpy()
          for some in np.array_split(rows, -(-len(rows) // SEEDING_BLOCK))]
     )  # fmt: skip
+    # Imported here: a surrogate that is restored has its basis, and need not wait a second for scikit-learn.
+    from sklearn.cluster import kmeans_plusplus
+
     # Thousands of short products: with several threads each waits for a free core, for minutes on a busy machine.
     with threadpool_limits(1):
         seeds, _ = kmeans_plusplus(sampled, k, random_state=int(rng.integers(2**31)))

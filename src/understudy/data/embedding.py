@@ -86,13 +86,17 @@ def embed(
     progress: bool = True,
     cache: Path | None = None,
     source: str = "",
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Embedding:
     """A features folder `out` of a pool's items. Content that this encoder met before is not computed again.
 
     With on_error="skip" items that cannot be used are left out and listed; with "fail" they are an error, raised when
     all items have been looked at, and `out` stays as it was. `cache` is where features are kept by content.
+    `on_progress` is told how many items are done, of how many; what it raises ends the run, and the store stays.
     """
-    return embed_parts({out: pool}, (out,), encoder, batch_size, workers, on_error, progress, cache, source)[0]
+    return embed_parts(
+        {out: pool}, (out,), encoder, batch_size, workers, on_error, progress, cache, source, on_progress
+    )[0]
 
 
 def embed_parts(
@@ -105,6 +109,7 @@ def embed_parts(
     progress: bool,
     cache: Path | None,
     source: str,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Embedding]:
     """Features of pools in a folder each; what was in the folders `replaced` before is not valid any more."""
     on_error = checked_on_error(on_error)
@@ -117,7 +122,7 @@ def embed_parts(
         store = stack.enter_context(opened(folder, dim=encoder.dim, encoder=encoder.name))
         runs = {out: Run(pool, items[out], encoder, store, batch_size) for out, pool in parts.items()}
         for run in runs.values():
-            with bar(len(run.pool), encoder.name, progress) as advance:
+            with bar(len(run.pool), encoder.name, progress, on_progress) as advance:
                 run.go(workers or min(8, os.cpu_count() or 1), advance)
         settle([fault for run in runs.values() for fault in run.faults()], on_error)
         origin = Origin(encoder.name, encoder.identity, source)
@@ -318,11 +323,19 @@ class Speed(ProgressColumn):
 
 
 @contextmanager
-def bar(total: int, name: str, wanted: bool) -> Iterator[Callable[[], None]]:
+def bar(
+    total: int, name: str, wanted: bool, on_progress: Callable[[int, int], None] | None = None
+) -> Iterator[Callable[[], None]]:
     """A progress bar on standard error, where somebody sees it; what is yielded counts one item."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Speed(), TimeRemainingColumn())
     shown = wanted and console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=not shown) as progress:
         task = progress.add_task(name, total=total)
-        yield lambda: progress.advance(task)
+
+        def advance() -> None:
+            progress.advance(task)
+            if on_progress is not None:
+                on_progress(int(progress.tasks[0].completed), total)
+
+        yield advance

@@ -13,6 +13,8 @@ from understudy.data.faults import Fault, ItemFault
 SUFFIXES: Final = frozenset(
     {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".avif", ".jp2"}
 )
+# And nothing else, whatever a file is called: some of what Pillow opens starts other programs.
+FORMATS: Final = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "PPM", "AVIF", "JPEG2000")
 MAX_BYTES: Final = 1 << 30  # of a file; none with fewer pixels than the next line allows is near this
 MAX_PIXELS: Final = Image.MAX_IMAGE_PIXELS or 2**26  # Pillow's own line between a photograph and an attack
 
@@ -22,7 +24,7 @@ def decode(content: bytes, name: str) -> tuple[Image.Image, tuple[Fault, ...]]:
     if not content:
         raise ItemFault(Fault(name, "the file is empty", "copy it again or remove it"))
     try:
-        with Image.open(io.BytesIO(content)) as image:
+        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
             width, height = image.size
             if width * height > MAX_PIXELS:
                 raise huge(name, f"{width:,} x {height:,} pixels")
@@ -34,7 +36,7 @@ def decode(content: bytes, name: str) -> tuple[Image.Image, tuple[Fault, ...]]:
         pixels = re.search(r"\d+", str(error))
         raise huge(name, f"{int(pixels.group()):,} pixels" if pixels else "too many pixels") from error
     except UnidentifiedImageError as error:
-        raise ItemFault(Fault(name, "no image format known to Pillow", "convert it to PNG or JPEG")) from error
+        raise ItemFault(Fault(name, "none of the image formats that are read", "convert it to PNG or JPEG")) from error
     except ItemFault:
         raise
     except MemoryError as error:

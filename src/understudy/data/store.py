@@ -18,6 +18,7 @@ from typing import BinaryIO, Final
 import filelock
 import numpy as np
 
+from understudy.data.files import write_whole
 from understudy.errors import UnderstudyError
 
 FORMAT: Final = 1
@@ -132,7 +133,7 @@ def require_format(folder: Path, dim: int, encoder: str) -> None:
     about = folder / "store.json"
     expected = {"format": FORMAT, "dim": dim}
     if not about.exists():
-        replace_text(about, json.dumps(expected | {"encoder": encoder}))
+        write_whole(about, json.dumps(expected | {"encoder": encoder}).encode())
         return
     try:
         found = json.loads(about.read_text(encoding="utf-8"))
@@ -184,13 +185,3 @@ def appendable(path: Path) -> BinaryIO:
 def on_disk(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

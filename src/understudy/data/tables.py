@@ -4,7 +4,7 @@ import csv
 import json
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
@@ -24,6 +24,9 @@ LONGEST_CELL: Final = 2**31 - 1  # characters; the csv module's own limit is 131
 KEPT: Final = 2  # row groups of images in memory: threads that read in order are in one or on the way to the next
 BATCH: Final = 1024  # rows of a Parquet file in one piece: no piece of images comes near Arrow's limit of 2 GiB
 
+# From the columns there, those that the caller named, and the source's name: the columns to use, by what they hold.
+Choose = Callable[[Sequence[str], Mapping[str, str], str], dict[str, str]]
+
 
 @dataclass(frozen=True)
 class Table:
@@ -38,7 +41,7 @@ class Table:
     classes: tuple[str, ...] | None = None
 
 
-def read_csv(path: Path, named: Mapping[str, str]) -> Table:
+def read_csv(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
     """A CSV file with a header line, in UTF-8, its delimiter a comma, a semicolon or a tab."""
     rows: list[list[str]] = []
     names: list[str] = []
@@ -59,7 +62,7 @@ def read_csv(path: Path, named: Mapping[str, str]) -> Table:
             else:
                 rows.append(row)
                 names.append(name)
-    chosen = columns.chosen(header, named, str(path))
+    chosen = choose(header, named, str(path))
     place = {role: header.index(column) for role, column in chosen.items()}
     return Table({role: [row[at] for row in rows] for role, at in place.items()}, names, tuple(faults))
 
@@ -121,7 +124,7 @@ def is_utf8(row: Sequence[str]) -> bool:
     return True
 
 
-def read_jsonl(path: Path, named: Mapping[str, str]) -> Table:
+def read_jsonl(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
     """A file with one JSON object a line."""
     rows: list[dict[str, Any]] = []
     names: list[str] = []
@@ -145,18 +148,18 @@ def read_jsonl(path: Path, named: Mapping[str, str]) -> Table:
         reason = f"; {faults[0]}" if faults else ""
         raise UnderstudyError(f"{path} has no JSON object on any line{reason}")
     keys = list(dict.fromkeys(key for row in rows for key in row))
-    chosen = columns.chosen(keys, named, str(path))
+    chosen = choose(keys, named, str(path))
     return Table({role: [row.get(key) for row in rows] for role, key in chosen.items()}, names, tuple(faults))
 
 
-def read_parquet(path: Path, named: Mapping[str, str]) -> Table:
+def read_parquet(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
     """A Parquet file: of its columns only those that are used. Images in cells are read when they are needed."""
     with parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
         pictures = image_column(schema)
         if pictures is not None and not named.keys() & {"path", "text"}:
             named = {**named, "path": pictures}
-        chosen = columns.chosen(schema.names, named, str(path))
+        chosen = choose(schema.names, named, str(path))
         stored = "path" in chosen and holds_images(schema.field(chosen["path"]).type)
         values: dict[str, Sequence[Any]] = {
             role: Cells(RowGroups(path, file, column)) if stored and role == "path" else column_of(file, column)
@@ -263,10 +266,10 @@ READERS: Final = {
 }
 
 
-def read_table(path: Path, named: Mapping[str, str]) -> Table:
-    """The columns of a file that make a pool, by what they hold."""
+def read_table(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
+    """The columns of a file by what they hold: those that make a pool, or those that `choose` chooses."""
     try:
-        return READERS[path.suffix.lower()](path, named)
+        return READERS[path.suffix.lower()](path, named, choose)
     except FileNotFoundError as error:
         raise UnderstudyError(f"{path}: no such file") from error
     except (OSError, pyarrow.ArrowException) as error:

@@ -22,9 +22,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from understudy.data.files import write_whole
 from understudy.experiments.curves import SELECTION_ONLY
 from understudy.experiments.looks import COLOURS, FADED, MARK, Look, series
-from understudy.experiments.results import write_whole
 from understudy.experiments.tables import short
 
 WIDTH: Final = 7.0  # inches: two columns of a paper

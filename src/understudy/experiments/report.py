@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import jinja2
 
+from understudy.data.files import write_whole
 from understudy.data.pool import Dataset
 from understudy.data.sources import load
 from understudy.errors import UnderstudyError
@@ -15,7 +16,7 @@ from understudy.experiments import picked, tables
 from understudy.experiments.curves import CEILING, CONTROLS, SELECTION_ONLY, Curves, standing
 from understudy.experiments.headline import Headline, headline
 from understudy.experiments.looks import COLOURS, Look, series
-from understudy.experiments.results import Results, file_name, write_whole
+from understudy.experiments.results import Results, file_name
 from understudy.experiments.sections import SECTIONS, Material, Section
 from understudy.experiments.tables import plural
 

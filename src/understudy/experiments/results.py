@@ -10,12 +10,10 @@ A file appears whole or not at all, so that a process may be killed at any momen
 
 import hashlib
 import json
-import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -25,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
+from understudy.data.files import write_whole
 from understudy.errors import UnderstudyError
 from understudy.experiments.curves import CEILING as CEILING
 from understudy.experiments.curves import CONTROLS as CONTROLS
@@ -345,23 +344,6 @@ def file_name(strategy: str, ending: int = ENDING) -> str:
         return name
     digest = hashlib.sha256(strategy.encode()).hexdigest()[:16]
     return f"{name[: LONGEST - ending - len(digest) - 1]}~{digest}"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """The file appears with all its content, or stays as it was."""
-    try:
-        with NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part", delete=False) as file:
-            try:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).chmod(0o644)
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
-    except OSError as error:
-        raise UnderstudyError(f"cannot write {path}: {error.strerror}; make room, then run the same again") from error
 
 
 def grown(before: dict[str, Any], also: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from understudy.data.encoders.protocol import Encoder
 from understudy.data.encoders.sentences import sentence_encoder
 from understudy.data.encoders.spec import Precision, Spec, parsed
 from understudy.data.encoders.timm_models import paper_encoder, timm_encoder
+from understudy.data.encoders.words import word_encoder
 from understudy.errors import UnderstudyError
 
 
@@ -47,6 +48,7 @@ ENCODERS: Final[Mapping[str, Entry]] = {
     "text": Entry("text:NAME", "texts", "the model's", sentence_encoder, "sentence_transformers", "text"),
     "onnx": Entry("onnx:FILE", "an ONNX graph of images", "the graph's", onnx_encoder, "onnxruntime", "onnx"),
     "pixels": Entry("pixels", "the pixels themselves", "3072", pixel_encoder),
+    "words": Entry("words", "texts by their words and letters", "256", word_encoder),
     "python": Entry("python:FILE:NAME", "your own code, which is run", "yours", own_encoder),
 }
 
