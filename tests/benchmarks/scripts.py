@@ -1,4 +1,4 @@
-"""The scripts of benchmarks/paper, which are no package, as modules."""
+"""The scripts of benchmarks/ and benchmarks/paper, which are no packages, as modules."""
 
 import importlib
 import sys

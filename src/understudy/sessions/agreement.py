@@ -1,0 +1,125 @@
+"""How far people agree on the items that two or more of them labelled, and which label counts where they do not.
+
+Labels are given as item -> annotator -> label, annotators in the order of their first answer.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from itertools import combinations
+
+from understudy.errors import UnderstudyError
+from understudy.sessions.replies import Agreement, Pair, Split
+
+Labels = Mapping[int, Mapping[str, int]]
+
+
+def majority(labels: Iterable[int]) -> int:
+    """The most frequent label; of equally frequent ones the one that came first. In the order of arrival."""
+    counts = Counter(labels)  # keeps that order
+    if not counts:
+        raise UnderstudyError("there is no majority of no labels; give at least one")
+    return max(counts, key=lambda label: counts[label])
+
+
+def wants_second(item: int, share: float, seed: int) -> bool:
+    """Whether an item is to be labelled by two people: decided by the seed and its row alone, once and for all."""
+    if not 0 <= share <= 1:
+        raise UnderstudyError(f"the agreement share is {share}; give one from 0 to 1")
+    digest = blake2b(f"second {seed} {item}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64
+
+
+def agreement(labels: Labels) -> Agreement:
+    """All figures for a project, the most disputed items first."""
+    shared = _shared(labels)
+    alike, pairs = _pairs_alike(shared.values())
+    return Agreement(
+        items=len(shared),
+        share=alike / pairs if pairs else None,
+        alpha=krippendorff(shared),
+        pairs=pairs_of(shared),
+        disagreements=disagreements(shared),
+    )
+
+
+def pairs_of(labels: Labels) -> list[Pair]:
+    """Each two annotators who share items, by name: how often they agree, and Cohen's kappa."""
+    answers: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for by_name in labels.values():
+        for first, second in combinations(sorted(by_name), 2):
+            answers.setdefault((first, second), []).append((by_name[first], by_name[second]))
+    return [
+        Pair(first, second, len(both), sum(a == b for a, b in both) / len(both), cohen(both))
+        for (first, second), both in sorted(answers.items())
+    ]
+
+
+def cohen(both: list[tuple[int, int]]) -> float | None:
+    """Cohen's kappa of two people's labels: agreement beyond that of two who answer at random at their own rates.
+
+    None where chance alone would agree always: both gave one and the same label throughout.
+    """
+    n = len(both)
+    first, second = Counter(a for a, _ in both), Counter(b for _, b in both)
+    by_chance = sum(first[label] * second[label] for label in first)  # times n²
+    if by_chance == n * n:
+        return None
+    return (sum(a == b for a, b in both) * n - by_chance) / (n * n - by_chance)
+
+
+def krippendorff(labels: Labels) -> float | None:
+    """Krippendorff's alpha for names: 1 - observed over expected disagreement, with any number of people an item.
+
+    1: all agree; 0: as if labels were dealt out at random. None where nobody shares an item, or only one class
+    was ever given on shared ones, so that nothing could have been disagreed upon.
+    """
+    totals: Counter[int] = Counter()
+    apart = 0.0
+    for by_name in labels.values():
+        m = len(by_name)
+        if m < 2:
+            continue
+        counts = Counter(by_name.values())
+        totals += counts
+        apart += (m * m - sum(count * count for count in counts.values())) / (m - 1)
+    n = sum(totals.values())
+    expected = n * n - sum(count * count for count in totals.values())
+    return 1 - (n - 1) * apart / expected if expected else None
+
+
+def disagreements(labels: Labels) -> list[Split]:
+    """Items on which people differ: the largest share of differing pairs first, then more people, then by row."""
+
+    def peace(item: int) -> tuple[float, int, int]:
+        alike, pairs = _pairs_alike([labels[item]])
+        return alike / pairs, -len(labels[item]), item
+
+    split = [item for item, by_name in labels.items() if len(set(by_name.values())) > 1]
+    return [Split(item, dict(labels[item])) for item in sorted(split, key=peace)]
+
+
+def with_others(labels: Labels) -> dict[str, float]:
+    """Of each person who shares items: how often another's label of the same item is the same."""
+    alike: Counter[str] = Counter()
+    met: Counter[str] = Counter()
+    for by_name in labels.values():
+        for first, second in combinations(by_name, 2):
+            for name in (first, second):
+                met[name] += 1
+                alike[name] += by_name[first] == by_name[second]
+    return {name: alike[name] / met[name] for name in met}
+
+
+def _shared(labels: Labels) -> dict[int, Mapping[str, int]]:
+    return {item: by_name for item, by_name in labels.items() if len(by_name) > 1}
+
+
+def _pairs_alike(items: Iterable[Mapping[str, int]]) -> tuple[int, int]:
+    """How many pairs of answers for the same item are alike, of how many."""
+    alike = pairs = 0
+    for by_name in items:
+        m = len(by_name)
+        pairs += m * (m - 1) // 2
+        alike += sum(count * (count - 1) // 2 for count in Counter(by_name.values()).values())
+    return alike, pairs

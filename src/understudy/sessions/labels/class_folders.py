@@ -1,0 +1,149 @@
+"""Folders of classes in: one folder a class, on the disk or in a zip. Files are known by name, else by content."""
+
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from understudy.data.faults import ItemFault
+from understudy.data.items import content_of, printable
+from understudy.errors import UnderstudyError
+from understudy.sessions.labels.found_labels import FoundLabel, Trouble, settled
+from understudy.sessions.labels.matching import Matcher
+
+ABOUT: Final = ".understudy.json"  # hidden, so that no reader of images takes it for an item
+MOST_FILES: Final = 2_000_000
+LARGEST_ITEM: Final = 256 * 2**20  # bytes of a file in a zip that is unpacked to compare it
+LARGEST_UNPACKED: Final = 4 * 2**30  # of all of them together
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file below the folder of a class: its path from there on, and a way to its content."""
+
+    folder: str
+    rest: str
+    content: Callable[[], bytes | None]
+
+
+def read_class_folders(path: Path, matcher: Matcher, named: Mapping[str, str]) -> Iterator[FoundLabel | Trouble]:
+    """Each file's class, or why it has none. Files beside the folders and hidden ones are left alone."""
+    del named  # there are no columns
+    with ExitStack() as stack:
+        files, about = in_zip(path, stack) if path.is_file() else in_folder(path)
+        classes = class_of_folder(about)
+        meant = [(found, rows_meant(matcher, found)) for found in files]
+        if not meant:
+            raise UnderstudyError(f"{path} has no files in folders; give a folder with one folder a class")
+        claims: dict[frozenset[int], set[str]] = {}
+        for found, rows in meant:
+            claims.setdefault(rows, set()).add(found.folder)
+        for found, rows in meant:
+            # cat/1.png and dog/1.png cannot both be the item 1.png: which of them is, only their content says.
+            name = printable(f"{found.folder}/{found.rest}")
+            is_claimed_twice = len(rows) == 1 and len(claims[rows]) > 1
+            if is_claimed_twice and not (same := same_content(matcher, found)):
+                yield Trouble("ambiguous", name)
+                continue
+            label = classes.get(found.folder, found.folder)
+            yield settled(same if is_claimed_twice else rows, name, label, None, None)
+
+
+def rows_meant(matcher: Matcher, found: Found) -> frozenset[int]:
+    """By the name below the class's folder, or the name with it, or its end; the content decides between several."""
+    whole = f"{found.folder}/{found.rest}"
+    named = matcher.by_file_name(found.rest) | matcher.by_file_name(whole)
+    named = named or matcher.by_end(found.rest)
+    if len(named) == 1:
+        return named
+    same = same_content(matcher, found)
+    return (named & same or named) if named else same
+
+
+def same_content(matcher: Matcher, found: Found) -> frozenset[int]:
+    content = found.content()
+    return frozenset() if content is None else matcher.by_content(content)
+
+
+def class_of_folder(about: Any) -> dict[str, str]:
+    """The class of each folder whose name had to be changed, as our own export notes it."""
+    folders = about.get("folders") if isinstance(about, dict) else None
+    if not isinstance(folders, dict):
+        return {}
+    return {folder: name for folder, name in folders.items() if isinstance(name, str)}
+
+
+def in_folder(path: Path) -> tuple[Iterator[Found], Any]:
+    about = path / ABOUT
+    return files_below(path), parsed(about.read_bytes()) if about.is_file() and not about.is_symlink() else None
+
+
+def files_below(path: Path) -> Iterator[Found]:
+    """Every file below a class's folder, in the order of names. Links to files are files; to folders, not followed."""
+    for place, inside, files in os.walk(path):
+        inside[:] = sorted(name for name in inside if not name.startswith("."))
+        here = Path(place).relative_to(path).as_posix()
+        folder, _, below = here.partition("/")
+        for name in sorted(files) if here != "." else []:
+            if not name.startswith("."):
+                rest = f"{below}/{name}" if below else name
+                yield Found(folder, rest, lambda file=Path(place) / name: content_or_none(file))  # type: ignore[misc]
+
+
+def content_or_none(file: Path) -> bytes | None:
+    try:
+        return content_of(file, file.name)
+    except ItemFault:
+        return None
+
+
+def in_zip(path: Path, stack: ExitStack) -> tuple[Iterator[Found], Any]:
+    try:
+        archive = stack.enter_context(zipfile.ZipFile(path))
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise UnderstudyError(f"{path} is no zip file that can be read ({error}); make it again") from error
+    members = [member for member in archive.infolist() if not member.is_dir()]
+    if len(members) > MOST_FILES:
+        raise UnderstudyError(f"{path} has {len(members):,} files; {MOST_FILES:,} are the most")
+    unpacked = Unpacked(archive)
+    about = next((member for member in members if member.filename == ABOUT), None)
+    return zipped(members, unpacked), None if about is None else parsed(unpacked.content(about) or b"")
+
+
+def zipped(members: list[zipfile.ZipInfo], unpacked: "Unpacked") -> Iterator[Found]:
+    for member in sorted(members, key=lambda member: member.filename):
+        parts = [part for part in member.filename.replace("\\", "/").split("/") if part not in ("", ".")]
+        if len(parts) > 1 and not any(part.startswith(".") or part == "__MACOSX" for part in parts):
+            yield Found(parts[0], "/".join(parts[1:]), lambda member=member: unpacked.content(member))  # type: ignore[misc]
+
+
+class Unpacked:
+    """Files of a zip, unpacked in memory one at a time and never more than the limits: a zip may be made to burst."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self.archive = archive
+        self.left = LARGEST_UNPACKED
+
+    def content(self, member: zipfile.ZipInfo) -> bytes | None:
+        most = min(LARGEST_ITEM, self.left)
+        if member.file_size > most or member.flag_bits & 1:  # encrypted
+            return None
+        try:
+            with self.archive.open(member) as file:
+                content = file.read(most + 1)  # its header may lie about its size
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError, zlib.error):
+            return None
+        self.left -= len(content)
+        return content if len(content) <= most else None
+
+
+def parsed(content: bytes) -> Any:
+    try:
+        return json.loads(content.decode())
+    except (ValueError, RecursionError):
+        return None

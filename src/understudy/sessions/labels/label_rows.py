@@ -1,0 +1,122 @@
+"""The decisions of a project as rows of a table: who said what of which item, when, and why it was asked."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from understudy.sessions.events import Event
+from understudy.sessions.record import Decisions, Mark, Record
+
+UNASKED: Final = "unasked"
+REFUSALS: Final = {"dont_know": "unknown", "bad": "bad", "skipped": "skipped"}  # decision, and where it is kept
+
+
+class LabelRow(NamedTuple):
+    """One annotator's label of an item, or that there is none: don't know, bad, skipped; or a flag.
+
+    `item` is the row in the pool. `effective` is the label that counts, by the majority of annotators. `asked` says
+    how the item came to the annotator: choice, audit, second, again or unasked. `guess` is what the model `model`
+    predicted at that time.
+    """
+
+    id: str
+    item: int
+    label: str | None
+    effective: str | None
+    decision: str
+    annotator: str
+    labelled_at: str
+    asked: str
+    why: str | None
+    influence_share: float | None
+    model: str | None
+    guess: str | None
+    source: str | None
+    seconds: float | None
+    flagged: bool
+    note: str | None
+
+
+COLUMNS: Final = LabelRow._fields
+
+
+def label_rows(record: Record, ids: Sequence[str]) -> Iterator[LabelRow]:
+    """The rows of all decided items in the order of the pool; those of one item in the order they were made in."""
+    refused: dict[str, Mapping[int, Mapping[str, int]]] = {
+        decision: getattr(record, kept) for decision, kept in REFUSALS.items()
+    }
+    decided = record.labels.keys() | record.flags.keys()
+    for item in sorted(decided.union(*(found.keys() for found in refused.values()))):
+        yield from rows_of_item(record, ids[item], item)
+
+
+def rows_of_item(record: Record, name: str, item: int) -> Iterator[LabelRow]:
+    decisions = record.decisions(item)
+    effective = record.label_of(item)
+    made: list[tuple[int, str, str, Mark | None]] = [
+        (mark.seq, "label", who, mark) for who, mark in decisions.marks.items()
+    ]
+    for decision, kept in REFUSALS.items():
+        made += [(seq, decision, who, None) for who, seq in getattr(decisions, kept).items()]
+    made += [(flag_seq(decisions, who), "flagged", who, None) for who in decisions.flags]
+    times = {event.seq: event.at for event in decisions.events}
+    made.sort(key=lambda each: each[:3])
+    for seq, decision, who, mark in made:
+        asked, ask = asked_how(record, item, who, seq, mark)
+        why, share = reason(ask)
+        yield LabelRow(
+            id=name,
+            item=item,
+            label=None if mark is None else class_name(record, mark.label),
+            effective=None if effective is None else class_name(record, effective),
+            decision=decision,
+            annotator=who,
+            labelled_at=iso_utc(times.get(seq, 0.0) if mark is None else mark.at),
+            asked=asked,
+            why=why,
+            influence_share=share,
+            model=None if mark is None else mark.model,
+            guess=None if mark is None or mark.guess is None else class_name(record, mark.guess),
+            source=None if mark is None else mark.source,
+            seconds=None if mark is None else mark.seconds,
+            flagged=bool(decisions.flags),
+            note=decisions.flags.get(who) or None,
+        )
+
+
+def flag_seq(decisions: Decisions, who: str) -> int:
+    """The number of the event by which somebody's flag was set last."""
+    return max(
+        (event.seq for event in decisions.events if event.kind == "flagged" and event.annotator == who), default=0
+    )
+
+
+def asked_how(record: Record, item: int, who: str, seq: int, mark: Mark | None) -> tuple[str, Event | None]:
+    """How an item came to an annotator, and the event that says so.
+
+    The record keeps the last such event of an item. An earlier annotator's is known by its kind only.
+    """
+    if mark is not None and mark.source != "person":
+        return UNASKED, None
+    last = record.asks.get(item)
+    if last is not None and last.annotator == who and last.seq < seq:
+        return last.data["lease"], last
+    before = [ask for ask in ("audit", "choice") if item in record.asked[ask]]
+    return (before[0] if before else UNASKED), None
+
+
+def reason(ask: Event | None) -> tuple[str | None, float | None]:
+    """The plain line why an item was asked, and the share of the influence in it."""
+    why: Any = None if ask is None else ask.data.get("why")
+    if isinstance(why, Mapping):
+        return why.get("line"), why.get("influence_share")
+    return why, None if ask is None else ask.data.get("influence_share")
+
+
+def class_name(record: Record, label: int) -> str:
+    return record.classes[label]
+
+
+def iso_utc(at: float) -> str:
+    """A time as ISO 8601 in UTC, to the microsecond: 2026-03-01T12:00:00.250000Z."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,134 @@
+"""Which item of the pool a file of labels means: by identity, path, address, text or content. Nothing is guessed."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Final
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from understudy.data.faults import ItemFault
+from understudy.data.items import Items, printable
+from understudy.sessions.labels.item_files import item_file, item_names
+
+UPLOADED: Final = re.compile(r"^[0-9a-f]{8}-(?=.)")  # what Label Studio puts before the name of an uploaded file
+NOTHING: Final[frozenset[int]] = frozenset()
+
+
+class Matcher:
+    """The rows of a pool that a name, a text or a content may mean: one, none, or several that cannot be told apart."""
+
+    def __init__(self, ids: Sequence[str], items: Items | None = None) -> None:
+        self.ids, self.items = ids, items
+        self.row_of = {name: row for row, name in enumerate(ids)}
+
+    def by_name(self, name: str) -> frozenset[int]:
+        """An identity; or a path or address that ends in one; or the end of one, such as a bare file name."""
+        for written in (name, printable(name), printable(name.strip())):
+            if written in self.row_of:
+                return frozenset({self.row_of[written]})
+        found: set[int] = set()
+        for parts in paths_in(name):
+            tails = ("/".join(parts[start:]) for start in range(len(parts)))
+            found |= {self.row_of[tail] for tail in tails if tail in self.row_of}
+        return frozenset(found) or self.by_end(name)
+
+    def by_end(self, name: str) -> frozenset[int]:
+        """The items whose own path ends in this one."""
+        found: set[int] = set()
+        for parts in paths_in(name):
+            rows = self.rows_by_last.get(parts[-1], ())
+            found |= {row for row in rows if path_parts(self.ids[row])[-len(parts) :] == parts}
+        return frozenset(found)
+
+    def by_text(self, text: str) -> frozenset[int]:
+        """The items with exactly this text."""
+        return self.rows_by_text.get(text, NOTHING)
+
+    def by_content(self, content: bytes) -> frozenset[int]:
+        """The items whose file would hold exactly this. Only items of this size are read, where sizes are known."""
+        digest, among = hashlib.sha256(content).digest(), self.rows_of_size(len(content))
+        return frozenset(row for row in among if self.digest_of(row) == digest)
+
+    def by_file_name(self, name: str) -> frozenset[int]:
+        """The items that a folder of classes would hold under this name, with or without a suffix after it."""
+        found = self.rows_by_file_name.get(name)
+        if found is None:
+            found = self.rows_by_file_name.get(str(PurePosixPath(name).with_suffix("")) if name else name)
+        return NOTHING if found is None else frozenset({found})
+
+    @cached_property
+    def rows_by_last(self) -> dict[str, list[int]]:
+        rows: dict[str, list[int]] = {}
+        for row, name in enumerate(self.ids):
+            parts = path_parts(name)
+            if len(parts) > 1:
+                rows.setdefault(parts[-1], []).append(row)
+        return rows
+
+    @cached_property
+    def rows_by_text(self) -> dict[str, frozenset[int]]:
+        if self.items is None or self.items.kind != "text":
+            return {}
+        rows: dict[str, frozenset[int]] = {}
+        for row in range(len(self.ids)):
+            text = self.items.read(row).decode("utf-8", "replace")
+            rows[text] = rows.get(text, NOTHING) | {row}
+        return rows
+
+    @cached_property
+    def rows_by_file_name(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(item_names(self.ids, self.items))}
+
+    @cached_property
+    def sizes(self) -> dict[int | None, list[int]]:
+        """Rows by the size of their file; None for those whose size is not known without reading them."""
+        rows: dict[int | None, list[int]] = {}
+        for row in range(len(self.ids)):
+            stamp = None if self.items is None else self.items.stamp(row)
+            rows.setdefault(None if stamp is None else stamp[0], []).append(row)
+        return rows
+
+    @cached_property
+    def digests(self) -> dict[int, bytes | None]:
+        return {}
+
+    def rows_of_size(self, size: int) -> list[int]:
+        return [] if self.items is None else self.sizes.get(size, []) + self.sizes.get(None, [])
+
+    def digest_of(self, row: int) -> bytes | None:
+        assert self.items is not None
+        if row not in self.digests:
+            try:
+                self.digests[row] = hashlib.sha256(item_file(self.items, row)[0]).digest()
+            except ItemFault:
+                self.digests[row] = None
+        return self.digests[row]
+
+
+def agreed(found: Iterable[frozenset[int]]) -> frozenset[int]:
+    """The rows that all clues point to, of those that point anywhere; all of them where the clues contradict."""
+    clues = [rows for rows in found if rows]
+    if not clues:
+        return NOTHING
+    common = frozenset.intersection(*clues)
+    return common or frozenset.union(*clues)
+
+
+def paths_in(name: str) -> list[list[str]]:
+    """The paths that a name may stand for, cut into parts: as it is, and as an address with what is encoded in it."""
+    found = [path_parts(name)]
+    if name.startswith("/") or "://" in name:
+        try:
+            address = urlsplit(name)
+        except ValueError:
+            return [parts for parts in found if parts]
+        inside = parse_qs(address.query).get("d", [])  # Label Studio's local files: /data/local-files/?d=...
+        found += [path_parts(path) for path in (inside or [unquote(address.path)])]
+    found += [[UPLOADED.sub("", parts[-1], count=1)] for parts in found if "upload" in parts]
+    return [parts for parts in found if parts]
+
+
+def path_parts(name: str) -> list[str]:
+    return [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]

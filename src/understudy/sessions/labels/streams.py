@@ -1,0 +1,99 @@
+"""Bytes as they are made, for files and pages alike: a large export is never held whole."""
+
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import pyarrow
+from pyarrow import parquet
+
+from understudy.errors import NotStored
+
+BATCH: Final = 5000  # rows written at once
+JSON: Final = json.JSONEncoder(ensure_ascii=False)
+T = TypeVar("T")
+
+
+class Drain(io.RawIOBase):
+    """A file that cannot be searched or read: what was written is taken out as one goes."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self.pieces.append(bytes(content))
+        self.position += len(self.pieces[-1])
+        return len(self.pieces[-1])
+
+    def tell(self) -> int:
+        return self.position
+
+    def taken(self) -> bytes:
+        """What was written since this was called last."""
+        content = b"".join(self.pieces)
+        self.pieces.clear()
+        return content
+
+
+def parquet_stream(rows: Iterable[Sequence[Any]], schema: Any) -> Iterator[bytes]:
+    """A Parquet file of these rows, one group of rows after another. Times are given as texts."""
+    drain = Drain()
+    with parquet.ParquetWriter(pyarrow.PythonFile(drain, mode="w"), schema, compression="zstd") as writer:
+        for batch in in_batches(rows):
+            by_column = zip(*batch, strict=True)
+            columns = [column_of(values, field.type) for values, field in zip(by_column, schema, strict=True)]
+            writer.write_batch(pyarrow.RecordBatch.from_arrays(columns, schema=schema))
+            yield drain.taken()
+    yield drain.taken()
+
+
+def column_of(values: Sequence[Any], kind: Any) -> Any:
+    is_text = pyarrow.types.is_string(kind)
+    cells = [clean(value) if value else value for value in values] if is_text else values
+    if pyarrow.types.is_timestamp(kind):
+        return pyarrow.array(cells, pyarrow.string()).cast(kind)
+    return pyarrow.array(cells, kind)
+
+
+def in_batches(rows: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
+    waiting = iter(rows)
+    while batch := list(islice(waiting, size)):
+        yield batch
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8; halves of characters, which it has no room for, are spelt out."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def clean(text: str) -> str:
+    """The text, which UTF-8 has room for from now on."""
+    return text if text.isascii() else encoded(text).decode()
+
+
+def write_stream(pieces: Iterable[bytes], path: Path) -> int:
+    """Write a file whole or not at all; its size in bytes."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("wb") as file:
+            size = sum(file.write(piece) for piece in pieces)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        said = error.strerror or type(error).__name__
+        raise NotStored(f"cannot write {path}: {said}; make room or choose another place") from error
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+    return size

@@ -1,0 +1,1 @@
+"""The log of a project: an append-only table in SQLite or PostgreSQL."""

@@ -1,0 +1,149 @@
+"""A log in a PostgreSQL database, for a team. Every project has a schema of its own.
+
+A schema, and not a column that names the project: so each log counts from 1 on, is migrated, backed up, moved and
+dropped by itself, and no mistake in a query mixes two projects.
+"""
+
+import hashlib
+import logging
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Connection, NullPool, create_engine
+from sqlalchemy.exc import DBAPIError
+
+from understudy.errors import UnderstudyError
+
+if TYPE_CHECKING:
+    import psycopg
+
+LOG: Final = logging.getLogger(__name__)
+LONGEST: Final = 300  # characters of a reason in a message
+CONNECTION: Final = {
+    "application_name": "understudy",
+    "client_encoding": "UTF8",
+    "connect_timeout": "10",
+    "tcp_user_timeout": "20000",  # milliseconds until a server that does not answer is given up
+}
+# A server whose machine vanished loses its lock within a minute.
+SETTINGS: Final = (
+    "SET tcp_keepalives_idle = 30",
+    "SET tcp_keepalives_interval = 10",
+    "SET tcp_keepalives_count = 3",
+    "SET lock_timeout = '10s'",
+)
+REASONS: Final = {
+    "53": "{name} has no room or memory left ({error}); make room, then send this again",
+    "55P03": "another program keeps the log in {name} to itself ({error}); end it, then send this again",
+    "25006": "{name} can only be read ({error}); see that it is the primary server, then send this again",
+    "42501": "{name} forbids it ({error}); its owner has to: GRANT CREATE ON DATABASE {database} TO {user}",
+}
+
+
+class PostgresStore:
+    """One schema, one log."""
+
+    def __init__(self, url: str, project: str, *, read_only: bool = False) -> None:
+        try:
+            import psycopg
+            from psycopg.conninfo import conninfo_to_dict
+        except ImportError:
+            raise UnderstudyError("PostgreSQL needs one more package: pip install 'understudy[postgres]'") from None
+        if not project:
+            raise UnderstudyError("a database holds many projects; say which one this is")
+        try:
+            self.settings: dict[str, Any] = {**CONNECTION, **conninfo_to_dict(url)}
+        except psycopg.Error:  # its words may hold the password
+            raise UnderstudyError(
+                "the address of the database cannot be read; it is postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
+                "with any of :/?#[]@% in the password written as %3A and so on"
+            ) from None
+        place = self.settings.get("host") or "this machine"
+        self.name = f"the database {self.settings.get('dbname') or ''} on {place}".replace("  ", " ")
+        self.read_only = read_only
+        self.schema = schema_of(project)
+        self.number = int.from_bytes(hashlib.sha256(self.schema.encode()).digest()[:8], signed=True)
+        self.engine = create_engine("postgresql+psycopg://", creator=self._connect, poolclass=NullPool)
+
+    def _connect(self) -> "psycopg.Connection[Any]":
+        import psycopg
+
+        connection = psycopg.connect(**self.settings)
+        try:
+            connection.autocommit = True
+            for setting in SETTINGS:
+                connection.execute(setting.encode())
+            connection.execute(f'SET search_path = "{self.schema}"'.encode())
+            # Stronger promises of the server's own, such as a second machine, are kept.
+            if setting_of(connection, "synchronous_commit") in ("off", "local"):
+                connection.execute("SET synchronous_commit = on")
+            if self.read_only:
+                connection.execute("SET default_transaction_read_only = on")
+            if (encoding := setting_of(connection, "server_encoding")) != "UTF8":
+                raise UnderstudyError(f"{self.name} is in {encoding}; make one with: createdb -E UTF8 NAME")
+            if setting_of(connection, "fsync") != "on":
+                LOG.warning("%s runs with fsync off: a power cut may lose labels", self.name)
+            connection.autocommit = False
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def make_room(self, connection: Connection) -> None:
+        # Asked first, since IF NOT EXISTS wants the right to make schemas even where there is one.
+        found = connection.exec_driver_sql("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self.schema,)).first()
+        if found is None:
+            connection.exec_driver_sql(f'CREATE SCHEMA "{self.schema}"')
+
+    def begin_writing(self, connection: Connection) -> None:
+        """The first statement begins a transaction."""
+
+    def keep_others_out(self, connection: Connection) -> None:
+        connection.exec_driver_sql("LOCK TABLE events IN SHARE ROW EXCLUSIVE MODE")
+
+    def require_there(self) -> None:
+        """A database that is gone says so itself."""
+
+    def hold(self, connection: Connection, at_most: float) -> bool:
+        """By a lock of the connection that writes: who loses the one loses the other."""
+        end = time.monotonic() + at_most
+        while True:
+            with connection.begin():
+                if connection.exec_driver_sql("SELECT pg_try_advisory_lock(%s)", (self.number,)).scalar_one():
+                    return True
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.05)
+
+    def let_go(self) -> None:
+        """The lock ends with the connection."""
+
+    def did_not_happen(self, error: DBAPIError) -> bool:
+        return not error.connection_invalidated
+
+    def reason(self, error: DBAPIError) -> str:
+        said = "; ".join(filter(None, map(str.strip, str(error.orig).splitlines())))
+        if password := self.settings.get("password"):
+            said = said.replace(password, "...")
+        state = getattr(error.orig, "sqlstate", None) or ""
+        line = next((line for start, line in REASONS.items() if state.startswith(start)), None)
+        if line is None and (error.connection_invalidated or not state):
+            line = "{name} cannot be reached ({error}); see that it runs and that address, user and password are right"
+        return (line or "{name} refused it ({error}); send this again").format(
+            name=self.name,
+            error=said[:LONGEST],
+            database=self.settings.get("dbname") or "...",
+            user=self.settings.get("user") or "...",
+        )
+
+
+def setting_of(connection: "psycopg.Connection[Any]", name: str) -> str:
+    found = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
+    return str(found[0]) if found else ""
+
+
+def schema_of(project: str) -> str:
+    """The schema of a project: readable, and another for every project."""
+    readable = re.sub(r"[^a-z0-9]+", "_", project.lower()).strip("_")[:32]
+    return f"understudy_{readable}_{hashlib.sha256(project.encode()).hexdigest()[:12]}".replace("__", "_")

@@ -1,0 +1,144 @@
+"""A log in a SQLite file: the default. A commit is on the disk when it returns."""
+
+import logging
+import sqlite3
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import filelock
+from sqlalchemy import Connection, NullPool, create_engine
+from sqlalchemy.exc import DBAPIError
+
+from understudy.errors import NotFound, NotStored, UnderstudyError
+
+LOG: Final = logging.getLogger(__name__)
+PATIENCE: Final = 5.0  # seconds to wait for another process that is writing
+REASONS: Final = {
+    "SQLITE_FULL": "the disk of {name} is full ({error}); make room on it, then send this again",
+    "SQLITE_BUSY": "another program keeps {name} to itself ({error}); close it, then send this again",
+    "SQLITE_IOERR": "the disk of {name} failed ({error}); see that it is there and has room, then send this again",
+    "SQLITE_READONLY": "{name} cannot be written ({error}); see whose file it is, then send this again",
+    "SQLITE_CANTOPEN": "{name} cannot be opened ({error}); see that its folder is there and may be written",
+    "SQLITE_NOTADB": "{name} is no log ({error}); restore it from a copy",
+    "SQLITE_CORRUPT": "{name} is damaged ({error}); restore it from a copy",
+}
+
+
+class SqliteStore:
+    """One file, one log."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        if path.name in ("", ":memory:"):
+            raise UnderstudyError("a log in memory would be lost; give the path of a file: sqlite:///PATH")
+        self.path = path.absolute()
+        self.name = str(path)
+        self.read_only = read_only
+        if not self.path.parent.is_dir():
+            raise NotFound(f"{self.path.parent} is no folder; make it first, or give another path")
+        if read_only and not self.path.exists():
+            raise NotFound(f"there is no log at {path}; give the path of one")
+        self.identity: tuple[int, int] | None = None
+        self.server = filelock.FileLock(self.path.with_name("server.lock"), thread_local=False)
+        self.engine = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
+
+    def _connect(self) -> sqlite3.Connection:
+        # Made once only: a file that was deleted while it was in use must not come back empty.
+        connection = self._reading() if self.read_only else opened(self.path, "rwc" if self.identity is None else "rw")
+        try:
+            if not self.read_only and not make_durable(connection):
+                LOG.warning("%s: no write-ahead log is possible on its disk; every label takes longer", self.name)
+            found = self.path.stat()
+        except BaseException:
+            connection.close()
+            raise
+        self.identity = found.st_dev, found.st_ino
+        return connection
+
+    def _reading(self) -> sqlite3.Connection:
+        connection = opened(self.path, "ro")
+        try:
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+        except sqlite3.Error as error:
+            connection.close()
+            # Readers leave files beside the log, too, unless they are told that nobody writes: a copy on a fixed disk.
+            is_forbidden = error.sqlite_errorname.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN"))
+            if not is_forbidden or self.path.with_name(f"{self.path.name}-wal").exists():
+                raise
+            return opened(self.path, "ro&immutable=1")
+        return connection
+
+    def make_room(self, connection: Connection) -> None:
+        """A file needs nothing."""
+
+    def begin_writing(self, connection: Connection) -> None:
+        # At once, since a transaction that begins by reading cannot write if another wrote in between.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def keep_others_out(self, connection: Connection) -> None:
+        self.begin_writing(connection)
+
+    def require_there(self) -> None:
+        """A deleted file can still be written as long as it is open; what is written is gone afterwards."""
+        try:
+            found = self.path.stat()
+            is_same = self.identity in (None, (found.st_dev, found.st_ino))
+        except OSError:
+            is_same = False
+        if not is_same:
+            raise NotStored(f"{self.name} was moved, deleted or replaced while in use; put it back and start again")
+
+    def hold(self, connection: Connection, at_most: float) -> bool:
+        try:
+            if not self.server.is_locked:
+                self.server.acquire(timeout=at_most)
+        except filelock.Timeout:
+            return False
+        except OSError as error:
+            raise NotStored(f"{self.server.lock_file} cannot be written ({error.strerror}); see whose it is") from error
+        return True
+
+    def let_go(self) -> None:
+        self.server.release(force=True)
+
+    def did_not_happen(self, error: DBAPIError) -> bool:
+        # A failed sync is another matter: the commit may be in the file, and count when it is opened again.
+        return code(error).startswith(("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_CONSTRAINT"))
+
+    def reason(self, error: DBAPIError) -> str:
+        found = code(error)
+        known = next((line for start, line in REASONS.items() if found.startswith(start)), None)
+        return (known or "{name} could not be used ({error}); send this again").format(name=self.name, error=error.orig)
+
+
+def opened(path: Path, mode: str) -> sqlite3.Connection:
+    # Without an isolation level the module begins no transactions behind our back.
+    return sqlite3.connect(
+        f"file:{quote(str(path))}?mode={mode}",
+        uri=True,
+        timeout=PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def make_durable(connection: sqlite3.Connection) -> bool:
+    """Have commits on the disk when they return; whether it is by a write-ahead log, which is quicker."""
+    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        connection.execute("PRAGMA journal_mode = DELETE")
+    # With a rollback journal, EXTRA is what FULL is for a write-ahead log: the journal's end is on the disk as well.
+    wanted = 2 if mode == "wal" else 3
+    connection.execute(f"PRAGMA synchronous = {wanted}")
+    for pragma in ("fullfsync", "checkpoint_fullfsync"):  # where a plain sync leaves data in the disk's cache: macOS
+        connection.execute(f"PRAGMA {pragma} = ON")
+    found = connection.execute("PRAGMA synchronous").fetchone()[0]
+    if found != wanted:
+        raise NotStored(
+            f"SQLite does not sync as it was told (synchronous is {found}, not {wanted}); use another build"
+        )
+    return mode == "wal"
+
+
+def code(error: DBAPIError) -> str:
+    return str(getattr(error.orig, "sqlite_errorname", ""))

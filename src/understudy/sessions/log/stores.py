@@ -1,0 +1,77 @@
+"""Where a log is kept, by its URL: a SQLite file, or a schema of a PostgreSQL database."""
+
+import re
+from pathlib import Path
+from typing import Final, Protocol, runtime_checkable
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from understudy.errors import UnderstudyError
+from understudy.sessions.log.postgres_store import PostgresStore
+from understudy.sessions.log.sqlite_store import SqliteStore
+
+SQLITE: Final = "sqlite:///"
+POSTGRES: Final = ("postgresql", "postgres", "postgresql+psycopg")
+
+
+@runtime_checkable
+class Store(Protocol):
+    """What the two databases do differently."""
+
+    name: str  # for messages; without a password
+    engine: Engine
+    read_only: bool
+
+    def make_room(self, connection: Connection) -> None:
+        """What must be there before the tables."""
+
+    def begin_writing(self, connection: Connection) -> None:
+        """Called first in a transaction that writes."""
+
+    def keep_others_out(self, connection: Connection) -> None:
+        """Called first in a transaction; returns when no other is under way, not even one whose client is gone."""
+
+    def require_there(self) -> None:
+        """NotStored where writing would seem to work but go nowhere."""
+
+    def hold(self, connection: Connection, at_most: float) -> bool:
+        """Become the only server; false where another still is after so many seconds. Ends with this process, too."""
+
+    def let_go(self) -> None:
+        """Let others serve, as far as closing the connection does not do it."""
+
+    def did_not_happen(self, error: DBAPIError) -> bool:
+        """Whether it is certain that nothing of the transaction that failed was stored."""
+
+    def reason(self, error: DBAPIError) -> str:
+        """What happened and what to do, in a line."""
+
+
+def store_of(url: str, project: str = "", *, read_only: bool = False) -> Store:
+    """The store a URL leads to. `project` is the name by which a database tells the logs in it apart."""
+    if url.startswith(SQLITE):
+        # All that follows is the path: a question mark in the name of a folder is part of it.
+        return SqliteStore(Path(url.removeprefix(SQLITE)), read_only=read_only)
+    scheme, found, rest = url.partition("://")
+    if found and scheme in POSTGRES:
+        return PostgresStore(f"postgresql://{rest}", project, read_only=read_only)
+    raise UnderstudyError(
+        f"no log can be kept at {without_password(url)!r}; give sqlite:///PATH or postgresql://USER@HOST/DATABASE"
+    )
+
+
+def sqlite_url(path: Path) -> str:
+    """The URL of a log in a file."""
+    return f"{SQLITE}{path}"
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown and kept. PostgreSQL finds a password in PGPASSWORD or ~/.pgpass by itself."""
+    if url.startswith(SQLITE):
+        return url
+    scheme, found, rest = url.partition("://")
+    place, asks, query = rest.partition("?")
+    place = re.sub(r"^([^:/@]*):.*@", r"\1@", place)  # to the last @, lest half a password stays where it holds one
+    kept = "&".join(part for part in query.split("&") if not part.lower().startswith(("password=", "sslpassword=")))
+    return scheme + found + place + (asks and kept and asks) + kept

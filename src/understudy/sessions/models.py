@@ -1,0 +1,168 @@
+"""The models of a project: what the last one predicts, and how good each is on the items drawn by lot."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from understudy.core.surrogate import Surrogate
+from understudy.errors import NotFound, UnderstudyError
+from understudy.learners.model_files import load_model
+from understudy.sessions.audit import Change, change_of
+from understudy.sessions.events import Event
+from understudy.sessions.projects.project import Project
+from understudy.sessions.record import Record
+from understudy.sessions.training.artifacts import Artifacts
+from understudy.sessions.training.trainer import SETUP, anchored, make_setup
+from understudy.sessions.training.training import Trained, last_anchor, load_anchor
+
+SHORT: int = 12  # digits of a hash by which people know a model
+
+
+class Models:
+    """Trained models of one project, oldest first, as the record lists them.
+
+    `ledger` is what was known of every item when the last of them was trained.
+    """
+
+    def __init__(self, project: Project, record: Record, ledger: Mapping[str, np.ndarray]) -> None:
+        self.project, self.record = project, record
+        self.artifacts = Artifacts(project.artifacts)
+        self.begin_at(ledger)
+        setup = load_anchor(project.work / SETUP)
+        width = float(np.asarray(setup["option_width"]).item())
+        self.mean_distance = float(np.sqrt(np.asarray(setup["bandwidths"])[0])) / width  # of two items of the pool
+
+    def begin_at(self, ledger: Mapping[str, np.ndarray]) -> None:
+        """Take the models that the record has, the last with this ledger."""
+        self.ledger = ledger
+        self.guesses: list[dict[int, int] | None] = [self._guesses_of(event) for event in self.record.trainings]
+        last = self.record.trainings[-1] if self.record.trainings else None
+        self.probs = None if last is None else self.artifacts.predictions(last.data["predictions"]).probs
+
+    # -- the last one -------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> str | None:
+        """The name of the model in use; None before the first."""
+        return None if not self.record.trainings else version_of(self.record.trainings[-1])
+
+    def guess(self, item: int) -> int | None:
+        """What the model in use predicts for an item."""
+        if self.probs is None or item >= len(self.probs):
+            return None
+        return int(np.argmax(self.probs[item]))
+
+    def predictions(self) -> np.ndarray:
+        """(n, c): what the model in use predicts for the whole pool as it is now."""
+        if self.probs is None:
+            raise NotFound("there is no model yet, so there are no predictions; label items of two classes first")
+        n_classes = max(1, len(self.record.classes))
+        probs = np.pad(self.probs, ((0, 0), (0, max(0, n_classes - self.probs.shape[1]))))
+        missing = self.record.n_items - len(probs)
+        if missing > 0:
+            probs = np.concatenate([probs, self.predicted(len(probs), missing, probs.shape[1])])
+        return probs
+
+    def predicted(self, first: int, count: int, n_classes: int) -> np.ndarray:
+        """What the model in use says of items that came after it; where it cannot be asked, all classes alike."""
+        event = self.record.trainings[-1]
+        uniform = np.full((count, n_classes), 1 / n_classes, np.float32)
+        if event.data["model"] is None:
+            return uniform
+        try:
+            model = load_model(self.artifacts.path(event.data["model"]))
+            probs = np.asarray(
+                model.predict_proba(np.asarray(self.project.features[first : first + count], np.float32))
+            )
+        except UnderstudyError:
+            return uniform
+        return np.pad(probs, ((0, 0), (0, n_classes - probs.shape[1]))).astype(np.float32)
+
+    def newcomers(self, first: int, count: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+        """Features and predictions of items that came after the model in use."""
+        return self.project.features[first : first + count], self.predicted(first, count, n_classes)
+
+    # -- surrogates ---------------------------------------------------------------------------------------
+
+    def surrogate(self) -> Surrogate:
+        """The surrogate as it was when the last model was trained, or before anything happened."""
+        features = self.project.features
+        setup = load_anchor(self.project.work / SETUP)
+        if not self.record.trainings:
+            surrogate = Surrogate.restore(features, setup, check=False)
+            while surrogate.n_classes < max(1, len(self.record.settings.classes)):
+                surrogate.add_class()
+            return surrogate.skip(list(self.record.audit_rows))
+        event = self.record.trainings[-1]
+        folder = last_anchor(self.project.work, event.data["until"], event.data["predictions"])
+        if folder is not None:
+            state = load_anchor(folder)
+        else:
+            kept = self.artifacts.predictions(event.data["predictions"])
+            then, n_classes = features[: len(kept.probs)], kept.probs.shape[1]
+            state = anchored(then, self.setup_of(then), self.ledger, n_classes, kept.probs, kept.trained_on)
+        return Surrogate.restore(features[: len(state["probs"])], state, check=False)
+
+    def setup_of(self, features: np.ndarray) -> Path:
+        """The set-up of the pool when it had these features; made anew where it has grown since."""
+        if len(features) == len(self.project.features):
+            return self.project.work / SETUP
+        folder = self.project.work / f"{SETUP}-{len(features)}"
+        make_setup(features, folder, *setup_options(self.project, len(features)))
+        return folder
+
+    def load(self, trained: Trained) -> Surrogate:
+        """The surrogate on a new model, at once: its arrays are mapped."""
+        state = load_anchor(trained.anchor)
+        return Surrogate.restore(self.project.features[: len(state["probs"])], state, check=False)
+
+    def adopt(self, trained: Trained, probs: np.ndarray) -> None:
+        """A new model with these predictions is in use, and the record has it."""
+        self.ledger, self.probs = trained.job.ledger, probs
+        self.guesses.append(self._guesses_in(probs))
+
+    # -- how good they are --------------------------------------------------------------------------------
+
+    def right_on(self, labels: Mapping[int, int], place: int = -1) -> int | None:
+        """How many of these items a model has right; None where its predictions are gone, or there is no model."""
+        if not self.guesses or (guesses := self.guesses[place]) is None:
+            return None
+        return sum(guesses.get(item) == label for item, label in labels.items())
+
+    def change_on(self, labels: Mapping[int, int], before: int, after: int) -> Change | None:
+        """What a later model gained on the same items."""
+        was, now = self.guesses[before], self.guesses[after]
+        if was is None or now is None:
+            return None
+        both = [(was.get(item) == label, now.get(item) == label) for item, label in labels.items()]
+        return change_of(both.count((False, True)), both.count((True, False)), len(both))
+
+    def _guesses_of(self, event: Event) -> dict[int, int] | None:
+        try:
+            return self._guesses_in(self.artifacts.predictions(event.data["predictions"]).probs)
+        except (UnderstudyError, OSError):
+            return None
+
+    def _guesses_in(self, probs: np.ndarray) -> dict[int, int]:
+        rows = np.array([row for row in self.record.audit_rows if row < len(probs)], np.int64)
+        return dict(zip(rows.tolist(), probs[rows].argmax(1).tolist(), strict=True)) if len(rows) else {}
+
+
+def setup_options(project: Project, n_items: int) -> tuple[int, dict[str, Any]]:
+    """Classes and keyword arguments of a surrogate; a basis larger than the pool says nothing more than the pool."""
+    settings = project.settings
+    options = {"basis_size": min(settings.basis_size, n_items), "random_state": settings.seed % 2**32}
+    return max(1, len(settings.classes)), options
+
+
+def version_of(event: Event) -> str:
+    data: Mapping[str, Any] = event.data
+    return str(data["model"] or data["predictions"])[:SHORT]
+
+
+def best_influence(surrogate: Surrogate) -> float:
+    """The most that the label of any one item would explain of the pool, a class."""
+    rows = surrogate.askable
+    return float(surrogate.influence[rows].max()) / surrogate.n_classes if len(rows) else 0.0

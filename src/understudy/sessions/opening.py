@@ -1,0 +1,118 @@
+"""Opening a project for labelling: its log, what it comes to, and the surrogate that follows from it."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from understudy.errors import UnderstudyError
+from understudy.sessions import audit
+from understudy.sessions.chooser import folded
+from understudy.sessions.events import Event
+from understudy.sessions.log.log import EventLog
+from understudy.sessions.models import Models, setup_options
+from understudy.sessions.projects.project import Project
+from understudy.sessions.record import Record
+from understudy.sessions.session import Session
+from understudy.sessions.training.artifacts import Artifacts, Predictions
+from understudy.sessions.training.training import Failed, Trained, Trainer
+
+SOURCE = "source"  # who labelled what came with the data
+
+
+def open_session(
+    project: Project,
+    *,
+    predictions: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    quiet: bool = True,
+    clock: Callable[[], float] = time.monotonic,
+) -> Session:
+    """The session of a project, and the only one: a second is refused. Features that are missing are made first.
+
+    `predictions`: of a model one already has; the surrogate starts from them. `progress` is told how many items are
+    prepared, of how many.
+    """
+    log = EventLog.open(project.store_url, project.identity)
+    try:
+        log.lock()
+        project.prepare(progress, quiet)
+        events = list(log.read())
+        if not events:
+            events = log.append(*beginning(project))
+        new = grown(project, Record.of(events))
+        events += log.append(*new) if new else []
+        record, base, since = folded(events)
+        n_classes, options = setup_options(project, len(project.pool))
+
+        def make_trainer(done: Callable[[Trained | Failed], None]) -> Trainer:
+            return Trainer(project.work, Artifacts(project.artifacts), project.features_path, done)
+
+        make_trainer(lambda _: None).prepare(n_classes, options)
+        models = Models(project, record, base)
+        session = Session(project, log, record, models, make_trainer, since, options, clock)
+    except BaseException:
+        log.close()
+        raise
+    try:
+        if predictions is not None and not record.trainings:
+            start_from(session, predictions)
+        with session.lock:
+            session.learning.train_if_due()  # what was due, or was cut short
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def beginning(project: Project) -> list[Event]:
+    """The first events of a project: what it is, and the labels that its data came with."""
+    settings, n = project.settings, len(project.pool)
+    known = project.seed_labels
+    drawn = audit.audit_rows(n, settings.audit_share, settings.seed, excluded=known.keys())
+    classes = list(project.classes_at_start)
+    created = Event(
+        "created",
+        data={"settings": settings.to_json(), "classes": classes, "n_items": n, "audit": list(drawn)},
+    )
+    return [created, *labels_of(known, classes)]
+
+
+def labels_of(known: Mapping[int, str], classes: Sequence[str]) -> list[Event]:
+    """The events of labels that items came with, of these classes."""
+    numbers = {name: number for number, name in enumerate(classes)}
+    return [
+        Event("labelled", row, SOURCE, data={"label": numbers[name], "source": "import", "guess": None, "model": None})
+        for row, name in sorted(known.items())
+        if name in numbers
+    ]
+
+
+def grown(project: Project, record: Record) -> list[Event]:
+    """The events of what is new since the project was open: classes, items, and the labels these came with."""
+    n, before = len(project.pool), record.n_items
+    if n < before:
+        raise UnderstudyError(
+            f"the log of {project.folder} knows {before:,} items, its pool has {n:,}; put its items.parquet back"
+        )
+    names = [name for name in project.new_classes if name not in record.classes]
+    classes = [Event("class_added", data={"name": name}) for name in names]
+    if n == before:
+        return list(classes)
+    settings, known = record.settings, project.source_labels
+    drawn = audit.audit_rows(n, settings.audit_share, settings.seed, excluded=known.keys(), first_row=before)
+    items = Event("items_added", data={"count": n - before, "audit": list(drawn)})
+    new = {row: name for row, name in known.items() if row >= before}
+    return [*classes, items, *labels_of(new, [*record.classes, *names])]
+
+
+def start_from(session: Session, path: Path) -> None:
+    """Take the predictions of a model one already has as the first anchor, and wait until they are in use."""
+    from understudy.sessions.training.given import read_predictions
+
+    record, project = session.record, session.project
+    probs = read_predictions(path, project.pool.ids, record.classes)
+    nothing = np.zeros(0, np.int64)
+    key = Artifacts(project.artifacts).put_predictions(Predictions(probs, nothing, nothing))
+    session.learning.start_from(key, lambda seconds: session.wait_for_change(session.version, seconds))

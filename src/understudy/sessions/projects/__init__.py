@@ -1,0 +1,1 @@
+"""A project: a folder beside the data with its items, their features, and its settings."""

@@ -1,0 +1,130 @@
+"""What a labelling project was set up with. It stays as it was when the project was made."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from understudy.data.items import printable
+from understudy.errors import UnderstudyError
+
+LONGEST_NAME: Final = 200  # characters of a class
+MOST_SECONDS: Final = 7 * 24 * 3600.0  # a lease that outlives a week serves nobody
+
+NUMBERS: Final = {  # the lowest and the highest that make sense
+    "audit_share": (0.0, 0.5),
+    "agreement_share": (0.0, 1.0),
+    "lease_seconds": (1.0, MOST_SECONDS),
+    "retrain_growth": (1.01, 100.0),
+}
+WHOLE_NUMBERS: Final = {
+    "seed": (0, 2**63 - 1),
+    "retrain_at_most": (1, 1_000_000),
+    "basis_size": (1, 100_000),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The choices of a project; all but the classes have defaults that fit most.
+
+    `audit_share` is the share of items that are drawn by lot and only judge models. `agreement_share` is the share
+    that two people are asked for. A model is trained when the labels have grown by `retrain_growth`, and at the
+    latest after `retrain_at_most` new ones. `classes` are those at the start; more are added while labelling.
+    """
+
+    classes: tuple[str, ...] = ()
+    seed: int = 0
+    audit_share: float = 0.1
+    agreement_share: float = 0.0
+    lease_seconds: float = 600.0
+    learner: str = "modern"
+    retrain_growth: float = 1.5
+    retrain_at_most: int = 200
+    basis_size: int = 500
+
+    def __post_init__(self) -> None:
+        for name, value in checked(vars(self)).items():
+            object.__setattr__(self, name, value)
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        return {**asdict(self), "classes": list(self.classes)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Settings":
+        """The settings that `to_json` gave. A setting this version does not know is an error, not a loss."""
+        return cls(**checked(values))
+
+
+NAMES: Final = tuple(field.name for field in fields(Settings))
+
+
+def checked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Some settings, each of its type and within its bounds; an error that names the first that is not."""
+    unknown = sorted(str(name) for name in values if name not in {*NUMBERS, *WHOLE_NUMBERS, "classes", "learner"})
+    if unknown:
+        raise UnderstudyError(f"there is no setting {printable(unknown[0])}; there are {', '.join(NAMES)}")
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if name == "classes":
+            found[name] = checked_classes(value)
+        elif name == "learner":
+            found[name] = checked_learner(value)
+        elif name in NUMBERS:
+            found[name] = number(value, name, *NUMBERS[name])
+        else:
+            found[name] = whole(value, name, *WHOLE_NUMBERS[name])
+    return found
+
+
+def checked_classes(names: object) -> tuple[str, ...]:
+    """Names of classes that can be told apart on a page and in a file."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise UnderstudyError(f"classes must be a list of names; got {names!r}")
+    known: dict[str, None] = {}
+    for given in names:
+        name = checked_class(given)
+        if name in known:
+            raise UnderstudyError(f"the class {name!r} is given more than once; classes must differ")
+        known[name] = None
+    return tuple(known)
+
+
+def checked_class(name: object) -> str:
+    """The name of a class, without spaces around it; an error where it is none."""
+    if not isinstance(name, str):
+        raise UnderstudyError(f"the name of a class must be text; got {name!r}")
+    stripped = name.strip()
+    if not stripped:
+        raise UnderstudyError("the name of a class is empty; give it one")
+    if len(stripped) > LONGEST_NAME:
+        raise UnderstudyError(
+            f"the name of a class has {len(stripped):,} characters, {LONGEST_NAME} are the most: "
+            f"{printable(stripped[:40])}...; shorten it"
+        )
+    if printable(stripped) != stripped:
+        raise UnderstudyError(
+            f"the name of a class has characters that cannot be seen: {printable(stripped)}; take them out"
+        )
+    return stripped
+
+
+def checked_learner(name: object) -> str:
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise UnderstudyError(f"learner must be a name such as modern; got {name!r}")
+    return name.strip()
+
+
+def number(value: object, name: str, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise UnderstudyError(f"{name} must be a number from {low:g} to {high:g}; got {value!r}")
+    if not low <= value <= high:
+        raise UnderstudyError(f"{name} must be from {low:g} to {high:g}; got {value:g}")
+    return float(value)
+
+
+def whole(value: object, name: str, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise UnderstudyError(f"{name} must be a whole number from {low} to {high}; got {value!r}")
+    return value

@@ -1,0 +1,83 @@
+"""Images of a project that are shown: only the files that were listed, and only what is still what it was."""
+
+import io
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from understudy.data import images
+from understudy.data.faults import Fault, ItemFault
+from understudy.data.features import digest_of
+from understudy.data.items import ArrayImages, ImageFiles, Items, Kind, Stamp
+
+
+class PinnedImages:
+    """Images in files, by real paths. One that has become a link since is not followed: it could lead anywhere."""
+
+    kind: Kind = "image"
+
+    def __init__(self, paths: Sequence[Path], names: Sequence[str]) -> None:
+        self.files = ImageFiles(paths, names)
+        self.paths, self.names = self.files.paths, self.files.names
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def read(self, row: int) -> bytes:
+        path = self.paths[row]
+        if os.path.realpath(path) != str(path):
+            problem = "has become a link, or lies behind one, since the project was opened"
+            raise ItemFault(Fault(self.names[row], problem, "put the file back, or open the project again"))
+        return self.files.read(row)
+
+    def decode(self, row: int, content: bytes) -> tuple[Image.Image, tuple[Fault, ...]]:
+        return self.files.decode(row, content)
+
+    def stamp(self, row: int) -> Stamp | None:
+        return self.files.stamp(row)
+
+    def take(self, rows: Sequence[int]) -> "PinnedImages":
+        return PinnedImages([self.paths[row] for row in rows], [self.names[row] for row in rows])
+
+
+class SourceImages:
+    """Images inside an array or a table, read as files from there. `rows` says where each is; some may be gone."""
+
+    kind: Kind = "image"
+
+    def __init__(
+        self, items: Items | None, rows: Mapping[int, int], names: Sequence[str], digests: Sequence[str | None]
+    ) -> None:
+        self.items, self.rows = items, dict(rows)
+        self.names, self.digests = tuple(names), tuple(digests)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def read(self, row: int) -> bytes:
+        place = self.rows.get(row)
+        if self.items is None or place is None:
+            raise ItemFault(Fault(self.names[row], "not in the source any more", "put it back, then open it again"))
+        content = self.items.read(place)
+        if self.digests[row] not in (None, digest_of(content).hex()):
+            problem = "another image stands in its place now"
+            raise ItemFault(Fault(self.names[row], problem, "put the source back as it was"))
+        return as_png(self.items, place, content) if isinstance(self.items, ArrayImages) else content
+
+    def decode(self, row: int, content: bytes) -> tuple[Image.Image, tuple[Fault, ...]]:
+        return images.decode(content, self.names[row])
+
+    def stamp(self, row: int) -> Stamp | None:
+        return None
+
+    def take(self, rows: Sequence[int]) -> "SourceImages":
+        kept = {new: self.rows[row] for new, row in enumerate(rows) if row in self.rows}
+        return SourceImages(self.items, kept, [self.names[row] for row in rows], [self.digests[row] for row in rows])
+
+
+def as_png(items: ArrayImages, row: int, content: bytes) -> bytes:
+    stream = io.BytesIO()
+    items.decode(row, content)[0].save(stream, "PNG")
+    return stream.getvalue()

@@ -1,0 +1,322 @@
+"""What the events of a project add up to. Pure book-keeping: no clock, no files, no surrogate.
+
+An item's own decisions are kept in order. When one is undone the item is added up again without it, so that undoing
+leaves things as if it had never happened, at any depth.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Literal, TypeVar
+
+from understudy.sessions.agreement import majority
+from understudy.sessions.events import DECISIONS, Ask, Event, Source
+from understudy.sessions.projects.settings import Settings
+
+Standing = Literal["open", "pending", "told", "skipped", "dropped", "aside"]  # of an item, as the surrogate sees it
+GIVES_UP_LABEL = frozenset({"dont_know", "bad"})
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What one annotator says of an item."""
+
+    label: int
+    seq: int
+    at: float
+    source: Source = "person"
+    seconds: float | None = None
+    guess: int | None = None  # what the learner had predicted
+    model: str | None = None
+
+
+@dataclass(frozen=True)
+class Lease:
+    """An item is with an annotator. `seconds` is how long it is kept from when it was asked."""
+
+    item: int
+    annotator: str
+    ask: Ask
+    seq: int
+    seconds: float
+
+
+@dataclass
+class Decisions:
+    """All that people decided about one item, and what it comes to."""
+
+    events: list[Event] = field(default_factory=list)
+    marks: dict[str, Mark] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
+    unknown: dict[str, int] = field(default_factory=dict)
+    bad: dict[str, int] = field(default_factory=dict)
+    flags: dict[str, str] = field(default_factory=dict)
+    kept: int | None = None
+
+    def add(self, event: Event) -> None:
+        """Take one decision into account."""
+        who, data = event.annotator or "", event.data
+        if event.kind in ("labelled", "relabelled"):
+            self.marks[who] = Mark(
+                data["label"], event.seq, event.at, data.get("source", "person"), data.get("seconds"),
+                data.get("guess"), data.get("model"),
+            )  # fmt: skip
+            for refusals in (self.skipped, self.unknown, self.bad):
+                refusals.pop(who, None)
+        elif event.kind == "skipped":
+            self.skipped[who] = event.seq
+        elif event.kind == "dont_know":
+            self.unknown[who] = event.seq
+        elif event.kind == "bad":
+            self.bad[who] = event.seq
+        elif event.kind == "flagged":
+            self.flags.pop(who, None)
+            if data.get("on", True):
+                self.flags[who] = data.get("note", "")
+        elif event.kind == "kept":
+            self.kept = data["label"]
+        elif event.kind == "put_back":
+            (self.skipped if data["what"] == "skipped" else self.unknown).clear()
+        if event.kind in GIVES_UP_LABEL:
+            self.marks.pop(who, None)
+
+    @property
+    def label(self) -> int | None:
+        """The label that counts: the majority's, else the earlier one."""
+        return majority([mark.label for mark in self.marks.values()]) if self.marks else None
+
+
+class Record:
+    """The state of a project after some events, brought up to date by `apply`, one event at a time."""
+
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self.classes: list[str] = []
+        self.n_items = 0
+        self.audit_draws: list[tuple[int, ...]] = []  # one for each time the pool grew, in the order they are asked
+        self.seq = 0
+        self.leases: dict[int, Lease] = {}
+        self.asks: dict[int, Event] = {}  # by which an item was last asked
+        self.last_ask: dict[str, Ask] = {}  # of each annotator
+        self.asked: dict[Ask, dict[int, None]] = {"choice": {}, "audit": {}, "second": {}, "again": {}}
+        self.trainings: list[Event] = []
+        self.failures: list[Event] = []
+        self.annotators: dict[str, None] = {}
+        self.history: dict[str, dict[int, Event]] = {}  # decisions that can be undone, by annotator, in order
+        self.effective: dict[int, int] = {}  # the label that counts, of every labelled item
+        self.class_counts: Counter[int] = Counter()
+        self.events_by_annotator: dict[str, list[Event]] = {}
+        self.undone: set[int] = set()
+        # By item, then annotator. Kept up to date, not looked for: they are read with every label.
+        self.labels: dict[int, dict[str, Mark]] = {}
+        self.skipped: dict[int, dict[str, int]] = {}
+        self.unknown: dict[int, dict[str, int]] = {}
+        self.bad: dict[int, dict[str, int]] = {}
+        self.flags: dict[int, dict[str, str]] = {}
+        self.kept: dict[int, int] = {}  # the label that a review kept
+        self.usable: dict[int, int] = {}  # item and label of all that may be learnt from
+        self.usable_counts: Counter[int] = Counter()  # the same by class
+        self.audit_rows: tuple[int, ...] = ()  # the items that are drawn by lot
+        self._audit: frozenset[int] = frozenset()
+        self._of_item: dict[int, Decisions] = {}
+        self._decisions: dict[int, Event] = {}
+        self._put_backs: list[Event] = []
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> "Record":
+        record = cls()
+        for event in events:
+            record.apply(event)
+        return record
+
+    # -- what is known ------------------------------------------------------------------------------------
+
+    def label_of(self, item: int) -> int | None:
+        """The label that counts: the majority's, else the earlier one."""
+        return self.effective.get(item)
+
+    def is_audit(self, item: int) -> bool:
+        return item in self._audit
+
+    def decisions(self, item: int) -> Decisions:
+        return self._of_item.get(item, Decisions())
+
+    def standing(self, item: int) -> tuple[Standing, int | None]:
+        """What an item is to the surrogate, and its label where it is told."""
+        decisions = self._of_item.get(item)
+        if decisions is not None and decisions.bad:
+            return "dropped", None
+        if item in self._audit:
+            return "aside", None
+        if (label := self.effective.get(item)) is not None:
+            return "told", label
+        if item in self.leases:
+            return "pending", None
+        if decisions is not None and (decisions.skipped or decisions.unknown):
+            return "skipped", None
+        return "open", None
+
+    def held_by(self, annotator: str) -> list[Lease]:
+        """The items that are with an annotator, the latest first."""
+        held = [lease for lease in self.leases.values() if lease.annotator == annotator]
+        return sorted(held, key=lambda lease: -lease.seq)
+
+    def last_decision(self, annotator: str) -> list[Event]:
+        """What an annotator would undo next: one decision, or all that were made in one go."""
+        latest_first = reversed(self.history.get(annotator, {}).values())
+        last = next(latest_first, None)
+        if last is None:
+            return []
+        batch = last.data.get("batch")
+        same = takewhile(lambda event: batch is not None and event.data.get("batch") == batch, latest_first)
+        return [last, *same][::-1]
+
+    def training_rows(self) -> dict[int, int]:
+        """Item and label of all that may be learnt from: labelled, not drawn by lot, not bad; in order of rows."""
+        return dict(sorted(self.usable.items()))
+
+    def tally(self) -> tuple[int, int]:
+        """P of the paper: how often the learner had an item right before its label was known, of how many."""
+        rights = [self.was_right(item) for item in self.effective if item not in self._audit]
+        judged = [right for right in rights if right is not None]
+        return sum(judged), len(judged)
+
+    def was_right(self, item: int) -> bool | None:
+        """Whether the learner had predicted an item's label; None where there was no learner, or nobody asked."""
+        first = next(iter(self._of_item[item].marks.values()))
+        return None if first.guess is None else first.guess == self.effective[item]
+
+    # -- what happens -------------------------------------------------------------------------------------
+
+    def touched(self, event: Event) -> list[int]:
+        """The items whose standing an event may change."""
+        if event.kind == "undone":
+            undone = self._decisions.get(event.data["undoes"])
+            return [] if undone is None or undone.item is None else [undone.item]
+        if event.kind == "put_back":
+            return list(self.skipped if event.data["what"] == "skipped" else self.unknown)
+        return [] if event.item is None else [event.item]
+
+    def apply(self, event: Event) -> None:
+        """Take an event into account."""
+        self.seq = event.seq
+        if event.annotator is not None:
+            self.annotators.setdefault(event.annotator)
+        if event.kind == "created":
+            self.settings = Settings.from_json(event.data["settings"])
+            self.classes = list(event.data["classes"])
+            self.n_items = event.data["n_items"]
+            self._draw(event.data["audit"])
+        elif event.kind == "items_added":
+            self.n_items += event.data["count"]
+            self._draw(event.data["audit"])
+        elif event.kind == "class_added":
+            self.classes.append(event.data["name"])
+        elif event.kind == "asked":
+            self._ask(event)
+        elif event.kind in ("lease_expired", "released"):
+            self._end_lease(event)
+        elif event.kind in DECISIONS:
+            self._decide(event)
+        elif event.kind == "put_back":
+            self._put_backs.append(event)
+            for item in self.touched(event):
+                self._of_item[item].events.append(event)
+                self._of_item[item].add(event)
+                self._file(item)
+        elif event.kind == "undone":
+            self._undo(event)
+        elif event.kind == "trained":
+            self.trainings.append(event)
+        elif event.kind == "training_failed":
+            self.failures.append(event)
+
+    def _draw(self, rows: Iterable[int]) -> None:
+        self.audit_draws.append(tuple(rows))
+        self.audit_rows = tuple(row for draw in self.audit_draws for row in draw)
+        self._audit = frozenset(self.audit_rows)
+
+    def _ask(self, event: Event) -> None:
+        assert event.item is not None
+        assert event.annotator is not None
+        ask: Ask = event.data["lease"]
+        self.leases[event.item] = Lease(event.item, event.annotator, ask, event.seq, event.data["seconds"])
+        self.asks[event.item] = event
+        self.asked[ask][event.item] = None
+        self.last_ask[event.annotator] = ask
+
+    def _end_lease(self, event: Event) -> None:
+        assert event.item is not None
+        lease = self.leases.get(event.item)
+        if lease is not None and lease.annotator == event.annotator:
+            del self.leases[event.item]
+            if event.kind in ("lease_expired", "released"):  # it is as if nobody had been asked
+                self.asked[lease.ask].pop(event.item, None)
+
+    def _decide(self, event: Event) -> None:
+        assert event.item is not None
+        assert event.annotator is not None
+        if event.kind not in ("flagged", "kept"):
+            self._end_lease(event)
+        decisions = self._of_item.setdefault(event.item, Decisions())
+        decisions.events.append(event)
+        decisions.add(event)
+        self._decisions[event.seq] = event
+        self.history.setdefault(event.annotator, {})[event.seq] = event
+        self.events_by_annotator.setdefault(event.annotator, []).append(event)
+        self._file(event.item)
+
+    def _undo(self, event: Event) -> None:
+        undone = self._decisions.pop(event.data["undoes"], None)
+        if undone is None:
+            return
+        assert undone.item is not None
+        assert undone.annotator is not None
+        self.undone.add(undone.seq)
+        del self.history[undone.annotator][undone.seq]
+        # What was put back counts for what the undone decision had covered, too.
+        left = {other.seq: other for other in (*self._put_backs, *self._of_item[undone.item].events)}
+        del left[undone.seq]
+        self.tell_again(undone.item, [left[seq] for seq in sorted(left)])
+
+    def tell_again(self, item: int, events: list[Event]) -> None:
+        """What people decided about an item is this, and nothing else."""
+        self._of_item[item] = again = Decisions(events)
+        for event in events:
+            again.add(event)
+        self._file(item)
+
+    def _file(self, item: int) -> None:
+        """An item's decisions have changed: bring what is read of it up to date."""
+        found = self._of_item[item]
+        _put(self.labels, item, found.marks or None)
+        _put(self.skipped, item, found.skipped or None)
+        _put(self.unknown, item, found.unknown or None)
+        _put(self.bad, item, found.bad or None)
+        _put(self.flags, item, found.flags or None)
+        _put(self.kept, item, found.kept)
+        label = found.label
+        _count(self.effective, self.class_counts, item, label)
+        _count(self.usable, self.usable_counts, item, None if found.bad or item in self._audit else label)
+
+
+def _put(index: dict[int, T], item: int, value: T | None) -> None:
+    if value is None:
+        index.pop(item, None)
+    else:
+        index[item] = value
+
+
+def _count(labels: dict[int, int], counts: Counter[int], item: int, label: int | None) -> None:
+    """Put an item's label, or that it has none, where labels are counted."""
+    before = labels.get(item)
+    if before == label:
+        return
+    if before is not None:
+        counts[before] -= 1
+        del labels[item]
+    if label is not None:
+        counts[label] += 1
+        labels[item] = label

@@ -1,0 +1,257 @@
+"""What a session answers, in plain values: the page and other programs get these as JSON, field by field."""
+
+from dataclasses import dataclass
+
+from understudy.sessions.events import Ask, Source
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An item as it is shown. `item` is its row in the pool, `id` the name its source gave it."""
+
+    item: int
+    id: str
+    kind: str  # "image" or "text"
+    text: str | None = None  # a text itself, where it is short enough to travel along
+
+
+@dataclass(frozen=True)
+class Question:
+    """An item that is leased to an annotator; `item` is null where nothing is left to ask."""
+
+    item: int | None
+    id: str | None = None
+    kind: str | None = None
+    text: str | None = None
+    ask: Ask | None = None  # shown as "audit" and so on only where that does not influence the answer
+    lease_seconds: float | None = None  # how long it is kept for this annotator
+    lease_until: float | None = None  # the same as a time, seconds since 1970
+    suggestion: int | None = None  # the likeliest class; null for audit items and before there is a model
+    confidence: float | None = None
+    flagged: bool = False
+    mine: int | None = None  # what this annotator said of it before, after an undo or in a review
+    reason: str | None = None  # why there is nothing to ask, where there is nothing
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A decision that is safely in the log, and the next question to the same annotator."""
+
+    stored: int  # number of the event
+    repeated: bool  # the key was known: nothing new was stored
+    next: Question
+    labelled: int  # labels so far, for the counter
+    trained_at: int | None = None
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What was taken back, and the item it was about, which is asked again."""
+
+    stored: int
+    repeated: bool
+    undone: int  # number of the event that did not happen
+    what: str  # its kind
+    next: Question
+
+
+@dataclass(frozen=True)
+class Training:
+    """Where training stands: "waiting" for labels, "running", or "failed" the last time."""
+
+    state: str
+    at_labels: int | None = None  # the last model's labels
+    next_at: int | None = None  # labels at which the next training starts
+    seconds: float | None = None  # since it was started, where it runs
+    reason: str | None = None  # why it failed
+
+
+@dataclass(frozen=True)
+class Status:
+    """The numbers that are always on the page."""
+
+    project: str
+    phase: str  # "preparing" (features are being made), "ready"
+    done: int  # items prepared so far, while preparing
+    kind: str  # "image" or "text"
+    classes: list[str]
+    class_counts: list[int]
+    labelled: int  # items with a label, audit items included
+    total: int
+    skipped: int
+    unknown: int
+    bad: int
+    flagged: int
+    audited: int  # audit items with an answer
+    accuracy: float | None  # of the last model on the audit items
+    interval: tuple[float, float] | None  # Wilson, 95 %
+    trained_at: int | None  # labels the last model was trained on
+    model: str | None  # its version
+    training: Training
+    online: list[str]
+    suspicious: int  # labels that wait for a review
+    version: int  # grows whenever something changed
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A labelled item that lies near: its label and how far away it is, in units of the pool's mean distance."""
+
+    item: int
+    label: str | None
+    distance: float
+
+
+@dataclass(frozen=True)
+class Taught:
+    """An item that an answer would teach about, and the share of its doubt that would go."""
+
+    item: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why an item is asked for: one plain line, and what it rests on."""
+
+    item: int
+    line: str
+    ask: Ask | None
+    influence_share: float | None
+    uncertainty_share: float | None
+    n_taught: int
+    teaches: list[Taught]
+    nearest: list[Neighbour]
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A label that the surrogate finds surprising: what it would have said, and how strongly."""
+
+    item: int
+    id: str
+    kind: str
+    text: str | None
+    label: int
+    by: str
+    expected: int
+    surprise: float  # 0: what was expected; 1: certain of the contrary
+
+
+@dataclass(frozen=True)
+class Likely:
+    """An unlabelled item that is likely of one class."""
+
+    item: int
+    id: str
+    kind: str
+    text: str | None
+    probability: float
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A model's accuracy on the audit items."""
+
+    labels: int
+    accuracy: float | None
+    low: float | None
+    high: float | None
+    audited: int
+    asked_accuracy: float | None  # P: how often the learner had the items right that were asked until then
+    at: float
+
+
+@dataclass(frozen=True)
+class Hint:
+    """Whether to go on: "start", "go on", "slowing" or "enough", and why, in a sentence or two."""
+
+    advice: str
+    line: str
+    promise: float | None  # what the best next label still explains, as a share of the first one's
+
+
+@dataclass(frozen=True)
+class Person:
+    """What one annotator did."""
+
+    name: str
+    online: bool
+    labels: int
+    skipped: int
+    unknown: int
+    median_seconds: float | None
+    agreement: float | None  # with others, on the items that both saw
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far people agree on the items that two or more of them labelled."""
+
+    items: int
+    share: float | None
+    alpha: float | None  # Krippendorff's, for names
+    pairs: list["Pair"]
+    disagreements: list["Split"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two annotators: how many items both labelled, how often alike, and Cohen's kappa."""
+
+    first: str
+    second: str
+    items: int
+    share: float
+    kappa: float | None
+
+
+@dataclass(frozen=True)
+class Split:
+    """An item on which people differ."""
+
+    item: int
+    labels: dict[str, int]  # by annotator
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress page."""
+
+    curve: list[CurvePoint]
+    hint: Hint
+    asked_accuracy: float | None
+    class_counts: list[int]
+    people: list[Person]
+    agreement: Agreement | None
+    failures: list[str]  # trainings that failed, latest last
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of an annotator's history, latest first."""
+
+    seq: int
+    at: float
+    what: str
+    item: int | None
+    label: int | None
+    source: Source | None
+    undone: bool
+
+
+@dataclass(frozen=True)
+class ItemCard:
+    """All that is known of an item."""
+
+    item: int
+    id: str
+    kind: str
+    text: str | None
+    label: int | None
+    labels: dict[str, int]  # by annotator
+    skipped_by: list[str]
+    unknown_to: list[str]
+    bad: bool
+    flagged: bool
+    note: str | None

@@ -1,0 +1,481 @@
+"""A labelling session: the one place that writes to the log, and keeps everything else in step with it.
+
+A decision is first put into the log, and only then does anything else change: the record, the surrogate, who has
+which item. So whatever is lost in a crash is replayed, and what was answered is never lost.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from understudy.data.items import printable
+from understudy.errors import Conflict, NotFound, NotStored, PoolExhausted, UnderstudyError
+from understudy.sessions import views, why
+from understudy.sessions.chooser import Move, applied, folded
+from understudy.sessions.events import Ask, Event, Kind, Source
+from understudy.sessions.labels.imports import Imported
+from understudy.sessions.learning import Learning
+from understudy.sessions.log.log import AlreadyThere, EventLog
+from understudy.sessions.models import Models
+from understudy.sessions.projects.project import Project
+from understudy.sessions.projects.settings import checked_class
+from understudy.sessions.record import Lease, Record
+from understudy.sessions.replies import (
+    Doubt,
+    Entry,
+    ItemCard,
+    Likely,
+    Progress,
+    Question,
+    Shown,
+    Status,
+    Stored,
+    Training,
+    Undone,
+    Why,
+)
+from understudy.sessions.training.training import Failed, Trained, Trainer
+from understudy.sessions.turns import Turns
+
+MOST_CLASSES: Final = 10_000
+MOST_AT_ONCE: Final = 100  # items confirmed in one go
+LONGEST: Final = 64  # characters of a name or a key
+BATCH: Final = 1_000  # imported labels stored in one go
+SAME: Final = {"relabelled": "labelled"}  # a label sent twice finds itself there the second time
+
+
+class Session:
+    """All that people do with a project, from any number of threads. Made by `open_session`."""
+
+    def __init__(
+        self,
+        project: Project,
+        events: EventLog,
+        record: Record,
+        models: Models,
+        make_trainer: Callable[[Callable[[Trained | Failed], None]], Trainer],
+        since: list[Move],
+        surrogate_options: Mapping[str, Any],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.project, self.record, self.models = project, record, models
+        self.suspicious = 0  # labels that the last look found surprising
+        self.turns = Turns(record)
+        self._log, self._clock = events, clock
+        self._lock = threading.RLock()
+        self._changed = threading.Condition()
+        self._version = 1
+        self._online: Counter[str] = Counter()
+        self._deadlines = {item: clock() + lease.seconds for item, lease in record.leases.items()}
+        self._closed = False
+        self.learning = Learning(self._lock, project, record, models, since, surrogate_options, make_trainer)
+        self.learning.tell(self._store, self._note_change)
+
+    # -- asking -------------------------------------------------------------------------------------------
+
+    def next(self, annotator: str) -> Question:
+        """The item that is with the annotator already, or else the next one, from now on leased to them."""
+        checked_name(annotator)
+        with self._lock:
+            return self._next(annotator)
+
+    def ahead(self, annotator: str, n: int = 4) -> list[Shown]:
+        """Items that the annotator may well be asked for next, so that they can be fetched. Nothing changes."""
+        checked_name(annotator)
+        with self._lock:
+            held = [lease.item for lease in self.record.held_by(annotator)[1:]]
+            drawn = self.turns.audit(annotator) if self.turns.audit_is_due(annotator) else None
+            other = [item for item in (drawn, self.turns.second(annotator)) if item is not None]
+            likely = self.learning.chooser.surrogate.leaders(min(max(n, 1), 8)).tolist()
+            return [views.shown(self.project, item) for item in dict.fromkeys([*held, *other, *likely])][:n]
+
+    def _next(self, annotator: str) -> Question:
+        try:
+            self._expire()
+            held = self.record.held_by(annotator)
+            if not held:
+                return self._ask(annotator)
+        except NotStored as error:  # what was decided before is safe; nobody can be asked until there is room
+            return Question(None, reason=str(error))
+        self._deadlines[held[0].item] = self._clock() + held[0].seconds
+        return self._question(held[0])
+
+    def _ask(self, annotator: str) -> Question:
+        turns = self.turns
+        if turns.audit_is_due(annotator) and (item := turns.audit(annotator)) is not None:
+            return self._lease(item, annotator, "audit")
+        if (item := turns.second(annotator)) is not None:
+            return self._lease(item, annotator, "second")
+        try:
+            choice = self.learning.chooser.choose()
+        except PoolExhausted:
+            for ask, found in (("audit", turns.audit(annotator)), ("again", turns.again(annotator))):
+                if found is not None:
+                    return self._lease(found, annotator, ask)  # type: ignore[arg-type]  # the two above
+            return Question(None, reason=views.why_nothing(self.record, annotator))
+        try:
+            return self._lease(choice.item, annotator, "choice", views.reason(self, choice))
+        except BaseException:
+            if choice.item not in self.record.leases:
+                self.learning.chooser.cancel(choice.item)
+            raise
+
+    def _lease(self, item: int, annotator: str, ask: Ask, reason: dict[str, Any] | None = None) -> Question:
+        seconds = self.record.settings.lease_seconds
+        given = why.short(None, self.record.classes, ask) if reason is None else reason
+        data = {"lease": ask, "seconds": seconds, "why": given, "model": self.models.version}
+        self._store(Event("asked", item, annotator, data=data))
+        return self._question(self.record.leases[item])
+
+    def _question(self, lease: Lease) -> Question:
+        remaining = max(0.0, self._deadlines[lease.item] - self._clock())
+        return views.question(self, lease, remaining)
+
+    def _expire(self) -> None:
+        """Items that nobody answered in time go back. By the steady clock: the one on the wall may jump."""
+        now = self._clock()
+        late = [item for item in self.record.leases if self._deadlines.get(item, now) < now]
+        if late:
+            self._store(*(Event("lease_expired", item, self.record.leases[item].annotator) for item in late))
+
+    # -- deciding -----------------------------------------------------------------------------------------
+
+    def label(
+        self,
+        item: int,
+        label: int,
+        annotator: str,
+        key: str,
+        *,
+        seconds: float | None = None,
+        suggestion: int | None = None,
+        source: Source = "person",
+    ) -> Stored:
+        """An annotator says what an item is. Anybody may say it of any item at any time."""
+        with self._lock:
+            self._require_label(label)
+            data = {"label": label, "source": source, "seconds": seconds, "suggestion": suggestion}
+            return self._decide("labelled", item, annotator, key, data)
+
+    def label_many(self, items: Sequence[int], label: int, annotator: str, key: str) -> Stored:
+        """The same label for several items at once; one undo takes all of it back."""
+        if not 1 <= len(items) <= MOST_AT_ONCE or len(set(items)) < len(items):
+            raise UnderstudyError(f"give 1 to {MOST_AT_ONCE} different items at once; got {len(items)}")
+        with self._lock:
+            self._require_label(label)
+            checked_call(annotator, key)
+            data = {"label": label, "source": "grid", "batch": key}
+            first, *others = (self._label_event(item, annotator, None, data) for item in items)
+            first = replace(first, key=key, data={**first.data, "items": list(items)})
+            return self._stored([first, *others], annotator)
+
+    def skip(self, item: int, annotator: str, key: str) -> Stored:
+        """Not now: the item comes back when nothing else is left."""
+        with self._lock:
+            return self._decide("skipped", item, annotator, key)
+
+    def dont_know(self, item: int, annotator: str, key: str) -> Stored:
+        """This annotator cannot tell what it is."""
+        with self._lock:
+            return self._decide("dont_know", item, annotator, key)
+
+    def bad(self, item: int, annotator: str, key: str) -> Stored:
+        """No item of this pool: it is left out of everything."""
+        with self._lock:
+            return self._decide("bad", item, annotator, key)
+
+    def flag(self, item: int, annotator: str, key: str, *, on: bool = True, note: str = "") -> Stored:
+        """Somebody should look at this item; it is still to be labelled."""
+        with self._lock:
+            return self._decide("flagged", item, annotator, key, {"on": on, "note": note})
+
+    def keep(self, item: int, annotator: str, key: str) -> Stored:
+        """A surprising label was looked at again and is right."""
+        with self._lock:
+            self._require_item(item)
+            checked_call(annotator, key)
+            known = self._log.find(annotator, key)  # sent again, it is about the label that was there then
+            label = self.record.label_of(item) if known is None else known.data.get("label")
+            if label is None and known is None:
+                raise NotFound(f"item {item} has no label that could be kept")
+            return self._decide("kept", item, annotator, key, {"label": label})
+
+    def put_back(self, what: str, annotator: str, key: str) -> Stored:
+        """Items that were skipped, or that people could not tell, may be asked again."""
+        if what not in ("skipped", "dont_know"):
+            raise UnderstudyError(f"what is put back is skipped or dont_know; got {what!r}")
+        checked_call(annotator, key)
+        with self._lock:
+            return self._stored([Event("put_back", None, annotator, key, {"what": what})], annotator)
+
+    def add_class(self, name: str, annotator: str, key: str) -> Stored:
+        """One class more, for everybody, from now on."""
+        name = checked_class(name)
+        checked_call(annotator, key)
+        with self._lock:
+            known = self._log.find(annotator, key)
+            if known is None and name in self.record.classes:
+                raise Conflict(f"there is a class {name!r} already; use it, or give another name")
+            if known is None and len(self.record.classes) >= MOST_CLASSES:
+                raise Conflict(f"there are {MOST_CLASSES:,} classes, and more are not possible")
+            return self._stored([Event("class_added", None, annotator, key, {"name": name})], annotator)
+
+    def undo(self, annotator: str, key: str) -> Undone:
+        """Take back the annotator's last decision; the surrogate unlearns it, and the item is asked again."""
+        checked_call(annotator, key)
+        with self._lock:
+            known = self._log.find(annotator, key)
+            if known is not None:
+                require_same(known, Event("undone", known.item, annotator, key, known.data))
+                return Undone(known.seq, True, known.data["undoes"], known.data["what"], self._next(annotator))
+            last = self.record.last_decision(annotator)
+            if not last:
+                raise Conflict("there is nothing to undo")
+            events = [
+                Event(
+                    "undone", event.item, annotator, None if place else key, {"undoes": event.seq, "what": event.kind}
+                )
+                for place, event in enumerate(last)
+            ]
+            stored = self._store(*events)
+            return Undone(stored[0].seq, False, last[0].seq, last[0].kind, self._asked_again(last[-1], annotator))
+
+    def release(self, annotator: str) -> None:
+        """The annotator leaves: what is with them goes back."""
+        checked_name(annotator)
+        with self._lock:
+            held = self.record.held_by(annotator)
+            if held:
+                self._store(*(Event("released", lease.item, annotator) for lease in held))
+
+    def import_labels(self, imported: Imported, annotator: str) -> dict[str, Any]:
+        """Labels from elsewhere. What is there already, by the same annotator, is not stored again."""
+        checked_name(annotator)
+        with self._lock:
+            new = [name for name in imported.new_classes if name not in self.record.classes]
+            self._store(*(Event("class_added", None, annotator, data={"name": checked_class(name)}) for name in new))
+            numbers = {name: number for number, name in enumerate(self.record.classes)}
+            added = unchanged = 0
+            events: list[Event] = []
+            for found in imported.labels:
+                who, number = found.annotator or annotator, numbers[found.label_name]
+                mark = self.record.decisions(found.row).marks.get(who)
+                if mark is not None and mark.label == number:
+                    unchanged += 1
+                    continue
+                event = self._label_event(found.row, who, None, {"label": number, "source": "import"})
+                events.append(event if found.at is None else replace(event, at=found.at))
+                added += 1
+            for start in range(0, len(events), BATCH):
+                self._store(*events[start : start + BATCH])
+            self.learning.train_if_due()
+            return {"added": added, "unchanged": unchanged}
+
+    def _decide(self, kind: Kind, item: int, annotator: str, key: str, data: dict[str, Any] | None = None) -> Stored:
+        self._require_item(item)
+        checked_call(annotator, key)
+        if kind == "labelled":
+            event = self._label_event(item, annotator, key, data or {})
+        else:
+            event = Event(kind, item, annotator, key, data or {})
+        return self._stored([event], annotator)
+
+    def _label_event(self, item: int, annotator: str, key: str | None, data: dict[str, Any]) -> Event:
+        """The first label of an annotator for an item, or another one in its place."""
+        self._require_item(item)
+        mark = self.record.decisions(item).marks.get(annotator)
+        known = data | {"model": self.models.version}
+        if mark is None:
+            return Event("labelled", item, annotator, key, known | {"guess": self.models.guess(item)})
+        # A later model may have learnt the label: what counts is what was predicted before there was one.
+        return Event("relabelled", item, annotator, key, known | {"guess": mark.guess, "before": mark.label})
+
+    def _stored(self, events: Sequence[Event], annotator: str) -> Stored:
+        try:
+            seq, repeated = self._store(*events)[0].seq, False
+        except AlreadyThere as found:
+            require_same(found.stored, events[0])
+            seq, repeated = found.stored.seq, True
+            self._catch_up()
+        if not repeated:
+            self.learning.train_if_due()
+        last = self.record.trainings[-1].data["labels"] if self.record.trainings else None
+        return Stored(seq, repeated, self._next(annotator), len(self.record.effective), last)
+
+    def _asked_again(self, undone: Event, annotator: str) -> Question:
+        """The item of an undone decision is with its annotator again, if it was theirs by being asked."""
+        item = undone.item
+        if (
+            item is not None
+            and undone.kind not in ("flagged", "kept")
+            and undone.data.get("source") not in ("grid", "import")
+        ):
+            asked = self.record.asks.get(item)
+            if asked is not None and asked.annotator == annotator and item not in self.record.leases:
+                try:
+                    return self._lease(item, annotator, asked.data["lease"], asked.data["why"])
+                except NotStored as error:
+                    return Question(None, reason=str(error))
+        return self._next(annotator)
+
+    # -- what happened ------------------------------------------------------------------------------------
+
+    def _store(self, *events: Event) -> list[Event]:
+        """Put events into the log, all or none; then let everything else follow."""
+        if self._closed:
+            raise NotStored("the session is closed; start it again")
+        if not events:
+            return []
+        stored = self._log.append(*events)
+        if stored[0].seq > self.record.seq + 1:
+            self._catch_up()
+        else:
+            for event in stored:
+                self._follow(event)
+        self._note_change()
+        return stored
+
+    def _catch_up(self) -> None:
+        """Follow what is in the log though nobody could say so: a connection was lost while it was stored."""
+        models = len(self.record.trainings)
+        for event in self._log.read(after=self.record.seq):
+            self._follow(event)
+        if len(self.record.trainings) > models:
+            self.learning.begin_at(*folded(list(self._log.read()))[1:])
+
+    def _follow(self, event: Event) -> None:
+        touched = self.record.touched(event)
+        moves = applied(self.record, event)
+        if event.kind == "asked" and event.item is not None:
+            self._deadlines[event.item] = self._clock() + event.data["seconds"]
+        for item in touched:
+            self.turns.note(item)
+        self.learning.follow(moves)
+
+    def _require_item(self, item: int) -> None:
+        if not 0 <= item < self.record.n_items:
+            raise NotFound(f"there is no item {item}; there are {self.record.n_items:,}, numbered from 0")
+
+    def _require_label(self, label: int) -> None:
+        if not 0 <= label < len(self.record.classes):
+            have = f"there are {len(self.record.classes)}, numbered from 0" if self.record.classes else "there are none"
+            raise NotFound(f"there is no class {label}; {have}: add it first")
+
+    # -- training -----------------------------------------------------------------------------------------
+
+    def train(self) -> Training:
+        """Train now, if there is something to learn from and no training runs."""
+        with self._lock:
+            self.learning.train()
+            return views.training(self)
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        with self._lock:
+            return views.status(self)
+
+    def progress(self) -> Progress:
+        with self._lock:
+            return views.progress(self)
+
+    def why(self, item: int) -> Why:
+        with self._lock:
+            self._require_item(item)
+            return views.why_asked(self, item)
+
+    def review(self, n: int = 50) -> list[Doubt]:
+        return views.review(self, n)
+
+    def likely(self, label: int, n: int = 20) -> list[Likely]:
+        with self._lock:
+            self._require_label(label)
+            return views.likely(self, label, n)
+
+    def history(self, annotator: str, n: int = 50) -> list[Entry]:
+        checked_name(annotator)
+        with self._lock:
+            return views.history(self.record, annotator, n)
+
+    def card(self, item: int) -> ItemCard:
+        with self._lock:
+            self._require_item(item)
+            return views.card(self, item)
+
+    @staticmethod
+    def wall_clock() -> float:
+        """The time for people; what is decided by time is decided by the steady clock."""
+        return time.time()
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held while something changes; views that take long hold it only where they must."""
+        return self._lock
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    @property
+    def online(self) -> list[str]:
+        return sorted(name for name, count in self._online.items() if count > 0)
+
+    # -- who is here, what is new -------------------------------------------------------------------------
+
+    def arrived(self, annotator: str) -> None:
+        with self._lock:
+            self._online[annotator] += 1
+        self._note_change()
+
+    def left(self, annotator: str) -> None:
+        with self._lock:
+            self._online[annotator] -= 1
+        self._note_change()
+
+    def wait_for_change(self, version: int, timeout: float) -> int:
+        """Block until something changed after this version, or the time is over; the version now."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._version != version or self._closed, timeout)
+            return self._version
+
+    def _note_change(self) -> None:
+        with self._changed:
+            self._version += 1
+            self._changed.notify_all()
+
+    def announce(self, url: str) -> None:
+        """Let whoever tries to open the project a second time know where it is."""
+        self._log.lock(url)
+
+    def close(self) -> None:
+        """Stop training and let go of the log. What was decided is in it."""
+        self.learning.stop()
+        with self._lock:
+            self._closed = True
+            self._log.close()
+        self._note_change()
+
+
+def require_same(stored: Event, sent: Event) -> None:
+    """A key that is known must come with what it came with before."""
+
+    def essence(event: Event) -> tuple[Any, ...]:
+        kind = SAME.get(event.kind, event.kind)
+        return kind, event.item, *(event.data.get(name) for name in ("label", "items", "name", "what", "on", "note"))
+
+    if essence(stored) != essence(sent):
+        raise Conflict(f"the key {sent.key!r} was used for something else; make a new one for every decision")
+
+
+def checked_call(annotator: str, key: str) -> None:
+    checked_name(annotator)
+    if not 1 <= len(key) <= LONGEST or not key.isprintable():
+        raise UnderstudyError(f"a key has 1 to {LONGEST} characters that can be seen; got {key!r}")
+
+
+def checked_name(annotator: str) -> None:
+    if not 1 <= len(annotator) <= LONGEST or printable(annotator) != annotator or not annotator.strip():
+        raise UnderstudyError(f"an annotator's name has 1 to {LONGEST} characters that can be seen; got {annotator!r}")

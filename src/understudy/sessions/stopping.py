@@ -1,0 +1,173 @@
+"""Whether to go on labelling: an honest hint from the audit scores and from what the next labels promise.
+
+The rules, all of them (docs/honesty.md says how often they err):
+
+- start: there is no model yet.
+- enough: for the last two models, half as many labels again brought no gain that could be told from none, and a
+  gain of 4 points or more is ruled out; the best next label promises a quarter or less of what the first did; and
+  every class has 5 labels or more. Or nothing is left to label.
+- slowing: at least 30 audit items have an answer, and the last half as many labels again brought no gain that
+  could be told from none.
+- go on: otherwise.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, inf
+from typing import Final
+
+from understudy.errors import UnderstudyError
+from understudy.sessions.audit import Change, wilson
+from understudy.sessions.replies import Hint
+
+STRETCH: Final = 1.5  # models are compared across so much growth of the labels: single trainings hardly differ
+FEWEST_AUDITED: Final = 30
+WORTH: Final = 0.04  # gain that must be ruled out: 3 points would take twice the audit items, and 2 four times
+SMALL_PROMISE: Final = 0.25
+FEWEST_OF_A_CLASS: Final = 5
+FEWEST_ASKED: Final = 20  # answers from which the share that the model had right is worth a word
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model on the audit items, and its gain over the one that `compared_with` names, on the same items."""
+
+    labels: int
+    right: int
+    audited: int
+    since: int | None = None  # labels of the model it is compared with
+    change: Change | None = None
+
+
+def compared_with(labels: Sequence[int]) -> int | None:
+    """Which model the last one is compared with: the latest with at most two thirds of its labels. None: none yet.
+
+    `labels` are those of all models in their order.
+    """
+    if any(later < earlier for earlier, later in pairwise(labels)):
+        raise UnderstudyError(f"models have {list(labels)} labels; give them in the order of their training")
+    fitting = [i for i, count in enumerate(labels[:-1]) if STRETCH * count <= labels[-1]]
+    return fitting[-1] if fitting else None
+
+
+def promise(best_now: float, best_first: float | None) -> float | None:
+    """What the best next label explains, as a share of what the best one did after the first training.
+
+    Both are the highest influence of a row that can be asked for. None before the first training.
+    """
+    if best_first is None or not 0 < best_first < inf or not 0 <= best_now < inf:
+        return None
+    return best_now / best_first
+
+
+def hint(
+    models: Sequence[Model],
+    *,
+    class_counts: Mapping[str, int],
+    left: int,
+    promised: float | None = None,
+    asked: tuple[int, int] = (0, 0),
+    until_training: int | None = None,
+) -> Hint:
+    """The advice and a line for people.
+
+    `left`: items that could still be asked for. `promised`: what `promise` gave. `asked`: how many of the last items
+    that the strategy chose the model had right beforehand, of how many. `until_training`: labels to the next one.
+    """
+    if left == 0:
+        return Hint("enough", f"{_accuracy(models)}Every item has an answer.".strip(), promised)
+    if not models:
+        return Hint("start", f"No model yet; {_first(until_training)}.", promised)
+    rare = [name for name, count in class_counts.items() if count < FEWEST_OF_A_CLASS]
+    last = models[-1]
+    if last.audited < FEWEST_AUDITED:
+        few = f"Only {_items(last.audited)}" if last.audited else "No items"
+        few += " drawn by lot so far, too few to say how good the model is. "
+        return Hint("go on", f"{few}{_of_asked(asked)}{_next(until_training)}", promised)
+    known = _accuracy(models) + _gain(last)
+    if last.change is None or last.change.low > 0:
+        return Hint("go on", f"{known}{_next(until_training)}", promised)
+    small = promised is not None and promised <= SMALL_PROMISE
+    flat = len(models) > 1 and all(_is_flat(model) for model in models[-2:])
+    if flat and small and not rare:
+        return Hint("enough", f"{known}More labels like the last ones will hardly help.", promised)
+    if rare:
+        why = f"{_names(rare)} {'has' if len(rare) == 1 else 'have'} fewer than {FEWEST_OF_A_CLASS} labels."
+    elif _is_flat(last) and not flat:
+        why = "One more model must say the same."
+    elif not flat:
+        why = f"A gain of {100 * WORTH:.0f} points is not ruled out yet."
+    elif promised is None:
+        why = "What the next labels promise is not known."
+    else:
+        why = f"But the best next label still promises {_percent(promised)} of what the first one did."
+    return Hint("slowing", f"{known}{why}", promised)
+
+
+def unseen(change: Change) -> float:
+    """The gain that would go unnoticed with so many audit items: half the width of the change's interval."""
+    return (change.high - change.low) / 2
+
+
+def _is_flat(model: Model) -> bool:
+    change = model.change
+    return model.audited >= FEWEST_AUDITED and change is not None and change.low <= 0 and change.high < WORTH
+
+
+# Sentences
+
+
+def _accuracy(models: Sequence[Model]) -> str:
+    if not models or not models[-1].audited:
+        return ""
+    right, n = models[-1].right, models[-1].audited
+    low, high = wilson(right, n)
+    return (
+        f"The model is right on {_percent(right / n)} of items drawn by lot "
+        f"({100 * low:.0f} to {_percent(high)}, {_items(n)}). "
+    )
+
+
+def _gain(model: Model) -> str:
+    change = model.change
+    if change is None or model.since is None:
+        return ""
+    points = round(100 * change.difference, 1) + 0.0  # no minus before a zero
+    gain = f"Going from {model.since} to {model.labels} labels changed that by {points:+.1f} points"
+    if change.low > 0:
+        return f"{gain}. "
+    return f"{gain}; less than {ceil(100 * unseen(change))} points cannot be measured with so few items. "
+
+
+def _of_asked(asked: tuple[int, int]) -> str:
+    right, n = asked
+    if n < FEWEST_ASKED:
+        return ""
+    return f"Of the last {n} items it chose it had {right} right, but those are the hard ones. "
+
+
+def _next(labels: int | None) -> str:
+    return f"Go on: the next model comes after {_more(labels)}." if labels else "Go on."
+
+
+def _first(labels: int | None) -> str:
+    return f"the first comes after {_more(labels)}" if labels else "the first needs two labels in two classes"
+
+
+def _more(labels: int) -> str:
+    return "one more label" if labels == 1 else f"{labels} more labels"
+
+
+def _items(n: int) -> str:
+    return "one item" if n == 1 else f"{n} items"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _names(names: Sequence[str]) -> str:
+    if len(names) > 3:
+        return f"{len(names)} classes"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

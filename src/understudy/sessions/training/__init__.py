@@ -1,0 +1,1 @@
+"""Training beside labelling: a process, what it leaves, and predictions brought along."""

@@ -1,0 +1,106 @@
+"""Arrays in a folder, one `.npy` file each: written whole or not at all, and mapped rather than read when large.
+
+They hold what can be computed again, so they are not forced onto the disk: that would hold up labels that must be. A
+folder that a crash of the machine left damaged does not open, and is made again.
+"""
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from understudy.errors import NotStored, UnderstudyError
+
+ABOUT: Final = "about.json"
+DRAFT: Final = ".draft-"
+MAPPED: Final = 2**20  # bytes: an array above this is mapped
+
+
+def write_arrays(
+    folder: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any], linked: Mapping[str, Path] | None = None
+) -> None:
+    """Write arrays in place of what the folder held. Those that are `linked` lie in another folder already."""
+    draft = folder.with_name(f"{DRAFT}{uuid.uuid4().hex}")
+    try:
+        draft.mkdir(parents=True)
+        for name, array in arrays.items():
+            path = draft / f"{name}.npy"
+            if not (linked and name in linked and link(linked[name], path)):
+                np.save(path, array, allow_pickle=False)
+        names = {name: [str(array.dtype), list(array.shape)] for name, array in arrays.items()}
+        (draft / ABOUT).write_text(json.dumps({**about, "arrays": names}), encoding="utf-8")
+        remove(folder)
+        draft.rename(folder)
+    except OSError as error:
+        said = error.strerror or str(error)
+        raise NotStored(f"cannot write to {folder.parent}: {said}; make room or check its permissions") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def link(there: Path, here: Path) -> bool:
+    """Give a file a second name, where the file system can."""
+    try:
+        os.link(there, here)
+    except OSError:
+        return False
+    return True
+
+
+def read_arrays(folder: Path) -> dict[str, np.ndarray]:
+    """The arrays of a folder. Large ones are maps for the reader alone: what he changes is not in the file."""
+    about = read_about(folder)
+    if about is None:
+        raise UnderstudyError(f"{folder} is not there or not whole; delete it, and it is made again")
+    found: dict[str, np.ndarray] = {}
+    try:
+        for name, (dtype, shape) in about["arrays"].items():
+            path = folder / f"{name}.npy"
+            array = np.load(path, mmap_mode="c" if path.stat().st_size > MAPPED else None, allow_pickle=False)
+            if str(array.dtype) != dtype or list(array.shape) != shape:
+                raise ValueError(f"{name} has shape {array.shape}")
+            found[name] = array
+    except (OSError, ValueError, EOFError) as error:
+        reason = " ".join(str(error).split())
+        raise UnderstudyError(f"{folder} is damaged ({reason}); delete it, and it is made again") from error
+    return found
+
+
+def are_whole(folder: Path) -> bool:
+    """Whether `read_arrays` would read them. What is mapped is not looked at, so this is quick."""
+    try:
+        read_arrays(folder)
+    except UnderstudyError:
+        return False
+    return True
+
+
+def read_about(folder: Path) -> dict[str, Any] | None:
+    """What was said of the arrays when they were written; None where there are none."""
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return about if isinstance(about, dict) and isinstance(about.get("arrays"), dict) else None
+
+
+def remove(folder: Path) -> None:
+    """Take a folder away, its name at once; who has mapped its files keeps them."""
+    if not folder.exists():
+        return
+    gone = folder.with_name(f"{DRAFT}{uuid.uuid4().hex}")
+    with suppress(FileNotFoundError):
+        folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove what a kill left half written or half removed. Only while nobody writes."""
+    for draft in folder.glob(f"{DRAFT}*"):
+        shutil.rmtree(draft, ignore_errors=True)

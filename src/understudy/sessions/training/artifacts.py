@@ -1,0 +1,128 @@
+"""Files by the hash of their content: predictions and models that the event log refers to.
+
+A file is `HASH.suffix`, HASH being its SHA-256. It is written beside its place, put on the disk, and then renamed. So
+it is there whole or not at all, and whoever writes the same at the same time writes the same.
+"""
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from jaxtyping import Float, Int
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from understudy.data.files import sync_folder
+from understudy.errors import NotFound, NotStored, UnderstudyError
+
+HASH: Final = re.compile("[0-9a-f]{64}")
+SUFFIX: Final = re.compile(r"[a-z0-9]{1,20}(\.[a-z0-9]{1,20})?")
+BLOCK: Final = 2**20  # bytes read in one go
+DRAFT: Final = ".draft-"
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """A model's predictions for a whole pool, and what it was trained on: nothing, where it came from elsewhere."""
+
+    probs: Float[np.ndarray, "n c"]
+    trained_on: Int[np.ndarray, "m"]
+    labels: Int[np.ndarray, "m"]
+
+
+class Artifacts:
+    """A folder of files that never change."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def put(self, source: Path | bytes, suffix: str) -> str:
+        """Keep the content of a file, or bytes; its hash is its name from now on."""
+        if not SUFFIX.fullmatch(suffix):
+            raise UnderstudyError(f"a suffix is a few letters, as in safetensors; got {suffix!r}")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return self._put(source, suffix)
+        except OSError as error:
+            said = error.strerror or type(error).__name__
+            raise NotStored(f"cannot write to {self.folder}: {said}; make room or check its permissions") from error
+
+    def _put(self, source: Path | bytes, suffix: str) -> str:
+        state = hashlib.sha256()
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=DRAFT)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                for block in blocks_of(source):
+                    state.update(block)
+                    file.write(block)
+                file.flush()
+                os.fsync(file.fileno())
+            key = state.hexdigest()
+            Path(name).chmod(0o644)
+            # Over one that is there already: it is the same, or was damaged.
+            Path(name).replace(self.folder / f"{key}.{suffix}")
+        finally:
+            Path(name).unlink(missing_ok=True)
+        sync_folder(self.folder)
+        return key
+
+    def path(self, key: str) -> Path:
+        """The file of this hash."""
+        if not HASH.fullmatch(key):
+            raise NotFound(f"{key[:80]!r} is no hash of a file; it has 64 digits from 0 to f")
+        found = next(self.folder.glob(f"{key}.*"), None)
+        if found is None:
+            raise NotFound(f"{self.folder} has no file {key[:12]}…; put it back from a copy of the project")
+        return found
+
+    def verify(self, key: str) -> bool:
+        """Whether the file is there and its content is what it was."""
+        try:
+            content = blocks_of(self.path(key))
+            state = hashlib.sha256()
+            for block in content:
+                state.update(block)
+        except (NotFound, OSError):
+            return False
+        return state.hexdigest() == key
+
+    def put_predictions(self, predictions: Predictions) -> str:
+        """Keep predictions; the same ones have the same hash."""
+        tensors: dict[str, np.ndarray] = {
+            "probs": np.ascontiguousarray(predictions.probs, dtype=np.float32),
+            "trained_on": np.ascontiguousarray(predictions.trained_on, dtype=np.int64),
+            "labels": np.ascontiguousarray(predictions.labels, dtype=np.int64),
+        }
+        return self.put(save(tensors), "safetensors")
+
+    def predictions(self, key: str) -> Predictions:
+        """The predictions of this hash."""
+        path = self.path(key)
+        try:
+            tensors = load_file(path)
+            return Predictions(tensors["probs"], tensors["trained_on"], tensors["labels"])
+        except (OSError, SafetensorError, KeyError) as error:
+            reason = " ".join(str(error).split())
+            raise UnderstudyError(
+                f"{path} holds no predictions ({reason}); put it back from a copy of the project"
+            ) from error
+
+    def tidy(self) -> None:
+        """Remove what a kill left half written. Only while nobody writes."""
+        for draft in self.folder.glob(f"{DRAFT}*"):
+            draft.unlink(missing_ok=True)
+
+
+def blocks_of(source: Path | bytes) -> Iterator[bytes]:
+    if isinstance(source, bytes):
+        yield source
+        return
+    with source.open("rb") as file:
+        while block := file.read(BLOCK):
+            yield block

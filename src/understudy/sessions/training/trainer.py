@@ -1,0 +1,207 @@
+"""The training process: `python -m understudy.sessions.training.trainer FOLDER` does the job that a folder describes.
+
+It fits the learner, predicts the whole pool, and makes the surrogate's next anchor; where predictions are given, only
+the anchor. `result.json` comes last and says how it went. It has one thread, and with `--gently` low priority, so that
+those who label do not notice it. With `--watched` it ends when its standard input does, which is when its parent dies.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from understudy.core.features import Features
+from understudy.core.state import KEYS
+from understudy.core.surrogate import Surrogate
+from understudy.data.files import write_whole
+from understudy.errors import UnderstudyError
+from understudy.learners.model_files import can_save, model_bytes
+from understudy.learners.named import make_learner
+from understudy.learners.protocol import Model
+from understudy.sessions.training.array_folders import are_whole, read_about, read_arrays, write_arrays
+from understudy.sessions.training.artifacts import Artifacts, Predictions
+
+JOB, INPUTS, RESULT, OUTPUT = "job.json", "inputs", "result.json", "output.txt"
+SETUP, JOBS, ANCHORS = "setup", "jobs", "anchors"
+ROWS, LABELS = "training_rows", "training_labels"
+NICENESS: Final = 10
+BLOCK: Final = 8192  # rows predicted at a time: as a head does, so that its file gives the same to the last bit
+LONGEST: Final = 500  # characters of a reason
+
+
+def main(arguments: list[str]) -> int:
+    """Do a job. 0: it is done; 1: it failed, and `result.json` says why."""
+    if "--watched" in arguments:
+        threading.Thread(target=end_with_parent, daemon=True).start()
+    if "--gently" in arguments and hasattr(os, "nice"):
+        os.nice(NICENESS)
+    torch.set_num_threads(1)
+    torch.set_num_interop_threads(1)
+    result = attempt(folder := Path(arguments[0]))
+    write_whole(folder / RESULT, json.dumps(result).encode())
+    return 1 if "failed" in result else 0
+
+
+def write_job(folder: Path, job: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> None:
+    """Put a job where a process will find it."""
+    write_arrays(folder / INPUTS, inputs, {})
+    write_whole(folder / JOB, json.dumps(job).encode())
+
+
+def attempt(folder: Path) -> dict[str, Any]:
+    """What came of the job in a folder, or in one line why nothing did."""
+    try:
+        return carry_out(folder, json.loads((folder / JOB).read_text(encoding="utf-8")))
+    except BaseException as error:  # a learner of one's own may do anything, exit included
+        traceback.print_exc()
+        return {"failed": reason_of(error)}
+
+
+def end_with_parent() -> None:
+    """Wait for the end of standard input, then end with all that was started here."""
+    while os.read(0, 1024):
+        pass
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why it failed, in one line."""
+    said = " ".join(str(error).split())
+    if isinstance(error, MemoryError):
+        return "there is not enough memory; use an encoder with fewer columns, or a smaller basis"
+    if isinstance(error, SystemExit):
+        return f"the learner ended the process ({said or 'exit'}); let it raise an error instead"
+    return (said if isinstance(error, UnderstudyError) else f"{type(error).__name__}: {said}")[:LONGEST]
+
+
+def carry_out(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
+    sys.path += [place for place in job["path"] if place not in sys.path]  # last, as for those who started us
+    started = time.monotonic()
+    features = read_features(Path(job["features"]))
+    setup = Path(job["work"]) / SETUP
+    make_setup(features, setup, job["n_classes"], job["surrogate"])
+    if job["kind"] == "setup":
+        return {"seconds": time.monotonic() - started}
+    artifacts, inputs = Artifacts(Path(job["artifacts"])), read_arrays(folder / INPUTS)
+    rows, labels = inputs.pop(ROWS), inputs.pop(LABELS)
+    model = None
+    if job["predictions"] is not None:
+        given = artifacts.predictions(job["predictions"])
+        probs, rows = with_classes(given.probs, job["n_classes"]), given.trained_on
+    else:
+        model = fitted(features, rows, labels, job)
+        probs = predicted(model, features, job["n_classes"])
+    state = anchored(features, setup, inputs, job["n_classes"], probs, rows)
+    stored = {
+        "model": None if model is None else put_model(artifacts, model, job),
+        "predictions": job["predictions"] or artifacts.put_predictions(Predictions(probs, rows, labels)),
+    }
+    about = {"until": job["until"], "predictions": stored["predictions"], "n_classes": job["n_classes"]}
+    # The input kernel of every row stays the same from one training to the next.
+    write_arrays(Path(job["anchor"]), state, about, linked={"of_features": setup / "of_features.npy"})
+    return {**stored, "seconds": time.monotonic() - started}
+
+
+def read_features(path: Path) -> np.ndarray:
+    try:
+        found: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        reason = " ".join(str(error).split())
+        raise UnderstudyError(f"the features in {path} cannot be read ({reason}); embed the items again") from error
+    return found
+
+
+def make_setup(features: np.ndarray, folder: Path, n_classes: int, options: Mapping[str, Any]) -> None:
+    """What a surrogate has before its first label: basis, widths, whitened rows. Made once for the same features."""
+    if setup_fits(features, folder, n_classes, options):
+        return
+    surrogate = Surrogate(features, n_classes, **options)
+    surrogate.tell([], [])  # nothing, which makes it ready to be asked
+    about = {"digest": Features(features).digest(), "n_classes": n_classes, "surrogate": dict(options)}
+    write_arrays(folder, surrogate.state_dict(whole=True), about)
+
+
+def setup_fits(features: np.ndarray, folder: Path, n_classes: int, options: Mapping[str, Any]) -> bool:
+    """Whether a set-up is there that was made of these features and options. Classes can be added to it."""
+    about = read_about(folder)
+    return (
+        about is not None
+        and are_whole(folder)
+        and about.get("surrogate") == dict(options)
+        and about.get("n_classes", 0) <= n_classes
+        and about.get("digest") == Features(features).digest()
+    )
+
+
+def fitted(features: np.ndarray, rows: np.ndarray, labels: np.ndarray, job: Mapping[str, Any]) -> Model:
+    learner = make_learner(job["learner"])
+    if learner.takes != "features":
+        raise UnderstudyError(
+            f"{job['learner']} takes {learner.takes}, and here models are trained on features; choose modern, say"
+        )
+    return learner.fit(np.asarray(features[rows], dtype=np.float32), labels, job["n_classes"], seed=job["seed"])
+
+
+def predicted(model: Model, features: np.ndarray, n_classes: int) -> np.ndarray:
+    probs = np.empty((len(features), n_classes), dtype=np.float32)
+    for start in range(0, len(features), BLOCK):
+        block = np.asarray(features[start : start + BLOCK], dtype=np.float32)
+        some = np.asarray(model.predict_proba(block))
+        if some.shape != (len(block), n_classes):
+            raise UnderstudyError(
+                f"the learner's model predicts shape {some.shape} for {len(block)} items and {n_classes} classes; "
+                "it must give each item one probability a class"
+            )
+        probs[start : start + BLOCK] = some
+    return probs
+
+
+def with_classes(probs: np.ndarray, n_classes: int) -> np.ndarray:
+    """Predictions with a column for each class; those that came later have no probability."""
+    more = n_classes - probs.shape[1]
+    if more < 0:
+        raise UnderstudyError(
+            f"the predictions know {probs.shape[1]} classes, the project {n_classes}; predict for its classes only"
+        )
+    return np.pad(probs, ((0, 0), (0, more)))
+
+
+def anchored(
+    features: np.ndarray,
+    setup: Path,
+    ledger: Mapping[str, np.ndarray],
+    n_classes: int,
+    probs: np.ndarray,
+    trained_on: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """The surrogate on these predictions, with everything that the ledger knows, as arrays."""
+    made = read_arrays(setup)
+    if len(made["is_trained"]) != len(features):  # made when there were more items: the basis counts, not its rows
+        made = {name: made[name] for name in KEYS}
+    surrogate = Surrogate.restore(features, {**made, **ledger}, check=False)
+    while surrogate.n_classes < n_classes:
+        surrogate.add_class()
+    return surrogate.anchor(probs, trained_on).state_dict(whole=True)
+
+
+def put_model(artifacts: Artifacts, model: Model, job: Mapping[str, Any]) -> str | None:
+    """Keep the model, where there is a way to write it."""
+    if not can_save(model):
+        return None
+    notes = {name: job[name] for name in ("learner", "seed", "until")}
+    return artifacts.put(model_bytes(model, classes=job["classes"], encoder=job["encoder"], notes=notes), "safetensors")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

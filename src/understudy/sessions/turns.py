@@ -1,0 +1,101 @@
+"""Whose turn is which item, apart from what the surrogate chooses: by lot, for a second opinion, after a skip."""
+
+from bisect import bisect_left, insort
+from collections.abc import Mapping
+from heapq import merge
+
+from understudy.sessions import audit
+from understudy.sessions.agreement import wants_second
+from understudy.sessions.record import Record
+
+
+class Turns:
+    """Reads the record; keeps only the queues of items that wait for a second opinion, by who gave the first."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.queues: dict[str, list[tuple[int, int]]] = {}  # event and item, in the order of the events
+        self.places: dict[int, tuple[str, int]] = {}  # where an item stands: in whose queue, by which event
+        for item in record.labels:
+            self.note(item)
+
+    def note(self, item: int) -> None:
+        """Something was decided about an item: does it wait for somebody else to look at it too?"""
+        settings = self.record.settings
+        if settings.agreement_share == 0 or self.record.is_audit(item):
+            return
+        decisions = self.record.decisions(item)
+        place = None
+        if len(decisions.marks) == 1 and not decisions.bad:
+            ((who, mark),) = decisions.marks.items()
+            if wants_second(item, settings.agreement_share, settings.seed):
+                place = who, mark.seq
+        before = self.places.get(item)
+        if before == place:
+            return
+        if before is not None:
+            queue = self.queues[before[0]]
+            del queue[bisect_left(queue, (before[1], item))]
+            del self.places[item]
+        if place is not None:
+            insort(self.queues.setdefault(place[0], []), (place[1], item))
+            self.places[item] = place
+
+    def audit_is_due(self, annotator: str) -> bool:
+        record = self.record
+        asked = record.asked
+        return audit.audit_is_due(
+            len(asked["choice"]),
+            len(asked["audit"]),
+            record.settings.audit_share,
+            after_audit=record.last_ask.get(annotator) == "audit",
+        )
+
+    def audit(self, annotator: str) -> int | None:
+        """The next item drawn by lot. Those that others skipped come last, one's own not again.
+
+        An item that was labelled otherwise is asked in its turn all the same, or the lot would not be one.
+        """
+        record = self.record
+        refused = {**record.skipped, **record.unknown, **record.bad}
+        met = {
+            item
+            for item in record.asked["audit"]
+            if item in record.effective or item in refused  # otherwise it was put back or undone
+        }
+        asked = {*met, *record.leases, *record.bad, *record.unknown}
+        skipped = [item for item in in_order(record.skipped) if annotator not in record.skipped[item]]
+        left = [item for item in skipped if record.is_audit(item) and is_free(record, item)]
+        return audit.next_in_turn(record.audit_draws, asked, [item for item in left if item not in record.unknown])
+
+    def second(self, annotator: str) -> int | None:
+        """An item that one other person labelled and a second one is to see, the earliest first."""
+        of_others = [queue for name, queue in self.queues.items() if name != annotator]
+        for _, item in merge(*of_others):
+            if item not in self.record.leases and not self.has_refused(annotator, item):
+                return item
+        return None
+
+    def again(self, annotator: str) -> int | None:
+        """An item that somebody passed over, when nothing else is left: others' first, then one's own skips."""
+        record = self.record
+        skipped, unknown = record.skipped, record.unknown
+        passed = (*in_order(skipped), *in_order(unknown))
+        by_others = [item for item in passed if not self.has_refused(annotator, item)]
+        own = {item: who[annotator] for item, who in skipped.items() if annotator in who}
+        mine = [item for item in sorted(own, key=lambda item: own[item]) if annotator not in unknown.get(item, ())]
+        return next((item for item in (*by_others, *mine) if is_free(record, item)), None)
+
+    def has_refused(self, annotator: str, item: int) -> bool:
+        decisions = self.record.decisions(item)
+        return annotator in decisions.skipped or annotator in decisions.unknown
+
+
+def in_order(refused: Mapping[int, Mapping[str, int]]) -> list[int]:
+    """Items in the order in which they were first passed over."""
+    return sorted(refused, key=lambda item: min(refused[item].values()))
+
+
+def is_free(record: Record, item: int) -> bool:
+    """Whether an item is with nobody and neither labelled nor bad."""
+    return item not in record.leases and item not in record.effective and item not in record.bad

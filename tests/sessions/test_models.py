@@ -1,0 +1,69 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.sessions.small_projects import copied, opened, until
+from understudy.errors import NotFound
+from understudy.sessions.models import best_influence
+from understudy.sessions.session import Session
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    with opened(copied(tmp_path / "one", taught=2)) as session:
+        yield session
+
+
+def test_before_the_first_model_there_is_nothing_to_say(tmp_path: Path) -> None:
+    with opened(copied(tmp_path / "one")) as session:
+        models = session.models
+        assert (models.version, models.guess(0), models.right_on({0: 1})) == (None, None, None)
+        with pytest.raises(NotFound, match="no model yet"):
+            models.predictions()
+
+
+def test_a_model_predicts_the_pool_as_it_is_now(session: Session) -> None:
+    models = session.models
+    probs = models.predictions()
+    assert probs.shape == (40, 3)
+    assert [models.guess(item) for item in range(40)] == probs.argmax(1).tolist()
+    assert models.guess(40) is None
+    session.add_class("owl", "ann", "c")
+    assert models.predictions().shape == (40, 4)
+    np.testing.assert_array_equal(models.predictions()[:, 3], 0)
+    np.testing.assert_allclose(models.predicted(10, 5, 4), models.predictions()[10:15], rtol=1e-5)
+
+
+def test_models_are_scored_on_the_same_items(session: Session) -> None:
+    rows = session.record.audit_rows
+    truth = {row: session.models.guess(row) or 0 for row in rows}
+    assert session.models.right_on(truth) == len(rows)
+    for item in [item for item in range(40) if session.record.standing(item)[0] == "open"][:6]:
+        session.label(item, item % 3, "ann", f"k{item}")
+    session.train()
+    until(lambda: len(session.record.trainings) == 2)
+    until(lambda: not session.learning.is_busy)
+    assert session.models.right_on(truth, 0) == len(rows)
+    change = session.models.change_on(truth, 0, 1)
+    assert change is not None
+    assert change.gained == 0
+    assert change.lost == len(rows) - (session.models.right_on(truth) or 0)
+    assert session.progress().curve[1].labels == 8
+    for path in session.project.artifacts.iterdir():
+        if session.record.trainings[0].data["predictions"] in path.name:
+            path.unlink()
+    session.models.begin_at(session.models.ledger)
+    assert session.models.right_on(truth, 0) is None
+    assert session.models.change_on(truth, 0, 1) is None
+    assert session.progress().curve[0].accuracy is None
+
+
+def test_the_best_label_promises_less_as_labels_come(session: Session) -> None:
+    surrogate = session.learning.chooser.surrogate
+    first = best_influence(surrogate)
+    surrogate.tell(surrogate.ask(5), [0] * 5)
+    assert 0 < best_influence(surrogate) < first
+    surrogate.skip(list(range(40)))
+    assert best_influence(surrogate) == 0

@@ -1,0 +1,163 @@
+"""The rules as they are stated, the words for people, and how often simulated projects are told to stop too early."""
+
+from collections.abc import Callable
+from math import inf, log2, nan, sqrt
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from understudy import UnderstudyError
+from understudy.sessions.audit import change_of
+from understudy.sessions.replies import Hint
+from understudy.sessions.stopping import WORTH, Model, compared_with, hint, promise, unseen
+
+BALANCED = {"cat": 40, "dog": 50, "fox": 60}
+
+
+def flat(labels: int = 2000, audited: int = 200) -> Model:
+    return Model(labels, round(0.9 * audited), audited, labels * 2 // 3, change_of(2, 2, audited))
+
+
+def say(models: list[Model], promised: float | None = 0.1, **given: object) -> Hint:
+    values: dict[str, object] = {"class_counts": BALANCED, "left": 500, "promised": promised, "until_training": 60}
+    return hint(models, **{**values, **given})  # type: ignore[arg-type]
+
+
+# Rules
+
+
+def test_before_the_first_model_it_says_start() -> None:
+    assert say([], promised=None).advice == "start"
+    assert say([], until_training=2).line == "No model yet; the first comes after 2 more labels."
+    assert say([], until_training=None).line == "No model yet; the first needs two labels in two classes."
+
+
+def test_with_few_audit_items_it_goes_on_whatever_the_scores() -> None:
+    found = say([flat(audited=29), flat(audited=29)], asked=(31, 40))
+    assert found.advice == "go on"
+    assert found.line == (
+        "Only 29 items drawn by lot so far, too few to say how good the model is. Of the last 40 items it chose it "
+        "had 31 right, but those are the hard ones. Go on: the next model comes after 60 more labels."
+    )
+
+
+def test_without_audit_items_nothing_is_known() -> None:
+    assert say([Model(50, 0, 0)]).line.startswith("No items drawn by lot so far")
+
+
+def test_a_gain_that_can_be_measured_says_go_on() -> None:
+    rising = Model(600, 160, 200, 400, change_of(25, 5, 200))
+    found = say([flat(), rising])
+    assert found.advice == "go on"
+    assert "changed that by +10.0 points. Go on" in found.line
+
+
+def test_two_flat_models_and_little_promise_are_enough() -> None:
+    found = say([flat(1800), flat(2000)])
+    assert found == Hint(
+        "enough",
+        "The model is right on 90 % of items drawn by lot (85 to 93 %, 200 items). Going from 1333 to 2000 labels "
+        "changed that by +0.0 points; less than 3 points cannot be measured with so few items. "
+        "More labels like the last ones will hardly help.",
+        0.1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("models", "given", "words"),
+    [
+        ([flat()], {}, "One more model must say the same."),
+        ([flat(audited=60), flat(audited=60)], {}, "A gain of 4 points is not ruled out yet."),
+        ([flat(), flat()], {"promised": 0.3}, "But the best next label still promises 30 % of what the first one did."),
+        ([flat(), flat()], {"promised": None}, "What the next labels promise is not known."),
+        ([flat(), flat()], {"class_counts": {"cat": 9, "fox": 4}}, "fox has fewer than 5 labels."),
+        ([flat(), flat()], {"class_counts": {"cat": 0, "fox": 4}}, "cat and fox have fewer than 5 labels."),
+        ([flat(), flat()], {"class_counts": dict.fromkeys("abcd", 0)}, "4 classes have fewer than 5 labels."),
+    ],
+)
+def test_each_condition_for_enough_is_needed(models: list[Model], given: dict[str, object], words: str) -> None:
+    found = say(models, **given)  # type: ignore[arg-type]
+    assert found.advice == "slowing"
+    assert found.line.endswith(words)
+
+
+def test_a_model_without_one_to_compare_it_with_goes_on() -> None:
+    assert say([Model(90, 30, 40)]).advice == "go on"
+
+
+def test_when_nothing_is_left_it_is_enough() -> None:
+    assert say([], left=0).line == "Every item has an answer."
+    assert say([flat()], left=0).line.startswith("The model is right on 90 %")
+    assert say([Model(10, 0, 0)], left=0) == Hint("enough", "Every item has an answer.", 0.1)
+
+
+def test_models_are_compared_across_half_as_many_labels_again() -> None:
+    assert compared_with([]) is None
+    assert compared_with([2]) is None
+    assert compared_with([2, 3]) == 0
+    assert compared_with([2, 3, 4]) == 0
+    assert compared_with([100, 200, 300, 400, 500, 600]) == 3
+    with pytest.raises(UnderstudyError, match="order"):
+        compared_with([3, 2])
+
+
+def test_the_promise_is_a_share_of_the_first_and_unknown_where_either_is() -> None:
+    assert promise(3.0, 12.0) == 0.25
+    for now, first in [(1.0, None), (1.0, 0.0), (nan, 1.0), (1.0, nan), (inf, 1.0), (-inf, 1.0)]:
+        assert promise(now, first) is None
+
+
+def test_what_cannot_be_measured_shrinks_with_the_root_of_the_audit_items() -> None:
+    few, many = unseen(change_of(5, 5, 100)), unseen(change_of(20, 20, 400))
+    assert few / many == pytest.approx(2, rel=0.05)
+    assert unseen(change_of(5, 5, 100)) == pytest.approx(1.96 * sqrt(11) / 102, rel=1e-3)
+
+
+# Simulated projects: the learner is trained as labels grow by half, at most every 200, and one question in ten audits
+
+
+def said_enough(curve: Callable[[int], float], seed: int, last: int = 5000, alike: float = 0.95) -> int | None:
+    """The labels at which it is first said. The promise is taken to be none, so it never holds the hint back."""
+    rng = np.random.default_rng(seed)
+    labels = [2]
+    while labels[-1] < last:
+        labels.append(min(max(labels[-1] + 1, labels[-1] * 3 // 2), labels[-1] + 200))
+    items = rng.normal(size=last // 9 + 50)  # how hard each is; models differ by chance besides
+    right = [ndtr(alike * items + sqrt(1 - alike**2) * rng.normal(size=len(items))) < curve(count) for count in labels]
+    models: list[Model] = []
+    for j, count in enumerate(labels):
+        audited, now = count // 9, right[j]
+        i = compared_with(labels[: j + 1])
+        since, difference = None, None
+        if i is not None:
+            gained, lost = (now & ~right[i])[:audited].sum(), (right[i] & ~now)[:audited].sum()
+            since, difference = labels[i], change_of(int(gained), int(lost), audited)
+        models.append(Model(count, int(now[:audited].sum()), audited, since, difference))
+        if hint(models, class_counts=BALANCED, left=1, promised=0.0).advice == "enough":
+            return count
+    return None
+
+
+def test_a_curve_that_keeps_rising_is_rarely_told_to_stop() -> None:
+    """Five points for half as many labels again, to the end: whoever stops, stops too early."""
+    said = [said_enough(lambda x: 0.1 + 0.05 * log2(x) / log2(1.5), seed, last=1500) for seed in range(100)]
+    assert sum(count is not None for count in said) <= 3
+
+
+def test_a_curve_that_saturates_is_told_to_stop_and_only_when_the_gain_is_small() -> None:
+    def curve(x: int) -> float:
+        return 0.96 - 0.9 * (x + 2) ** -0.7
+
+    said = [said_enough(curve, seed) for seed in range(50)]
+    assert all(count is not None and curve(count * 3 // 2) - curve(count) < WORTH / 2 for count in said)
+    assert np.median([count for count in said if count is not None]) < 2000
+
+
+def test_models_that_differ_by_chance_are_judged_later_and_not_worse() -> None:
+    def curve(x: int) -> float:
+        return 0.75 - 0.5 * (x + 2) ** -0.5
+
+    steady, noisy = ([said_enough(curve, seed, alike=alike) for seed in range(30)] for alike in (0.98, 0.8))
+    assert all(count is None or curve(count * 3 // 2) - curve(count) < WORTH for count in steady + noisy)
+    assert np.median([count or inf for count in steady]) < np.median([count or inf for count in noisy])

@@ -1,0 +1,266 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import numpy as np
+import pytest
+
+from understudy import load
+from understudy.core.surrogate import Surrogate
+from understudy.errors import Conflict, UnderstudyError
+from understudy.learners.model_files import about_model, load_model
+from understudy.learners.named import make_learner
+from understudy.sessions.training.artifacts import Artifacts
+from understudy.sessions.training.trainer import make_setup
+from understudy.sessions.training.training import LEDGER, Failed, Job, Trained, Trainer, due, last_anchor, load_anchor
+
+POOL = load("digits").pool
+X, Y = POOL.arrays()
+X, Y = X[:300], Y[:300]
+OPTIONS: dict[str, Any] = {"basis_size": 40, "random_state": 5}
+OWN = "tests.sessions.own_learners:"
+
+
+class Bench:
+    """A trainer and what it reports."""
+
+    def __init__(self, folder: Path, **given: Any) -> None:
+        self.folder, self.reports = folder, Queue[Trained | Failed]()
+        self.artifacts = Artifacts(folder / "artifacts")
+        np.save(folder / "features.npy", X)
+        self.trainer = Trainer(folder / "work", self.artifacts, folder / "features.npy", self.reports.put, **given)
+
+    def run(self, job: Job) -> Trained | Failed:
+        self.trainer.start(job)
+        return self.reports.get(timeout=120)
+
+    def trained(self, job: Job) -> Trained:
+        report = self.run(job)
+        assert isinstance(report, Trained), report
+        return report
+
+    def failed(self, job: Job) -> str:
+        report = self.run(job)
+        assert isinstance(report, Failed)
+        assert "\n" not in report.reason
+        assert self.trainer.running is None
+        return report.reason
+
+    def asleep(self) -> int:
+        """The process of a learner that sleeps, once it does."""
+        assert until(lambda: (self.folder / "asleep").exists() and bool((self.folder / "asleep").read_text()))
+        return int((self.folder / "asleep").read_text())
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))
+    monkeypatch.setenv("ASLEEP", str(tmp_path / "asleep"))
+    made = Bench(tmp_path)
+    yield made
+    made.trainer.stop()
+
+
+def lived(n: int) -> Surrogate:
+    """A surrogate without a model that has seen something of everything."""
+    surrogate = Surrogate(X, 10, **OPTIONS)
+    rows = surrogate.ask(n)
+    surrogate.tell(rows, Y[rows])
+    surrogate.ask(2)
+    surrogate.skip([7, 8]).drop([9])
+    return surrogate
+
+
+def ledger_of(surrogate: Surrogate) -> Mapping[str, np.ndarray]:
+    state = surrogate.state_dict()
+    return {name: state[name] for name in LEDGER}
+
+
+def job_of(n: int, learner: str = "quick", **given: Any) -> Job:
+    ledger = ledger_of(lived(n))
+    rows = ledger["answered_rows"]
+    return Job(**{
+        "until": n, "rows": rows[:-3], "labels": Y[rows[:-3]], "n_classes": 10, "learner": learner, "seed": 3,
+        "ledger": ledger, "surrogate": OPTIONS, **given,
+    })  # fmt: skip
+
+
+def until(check: Callable[[], bool], seconds: float = 60) -> bool:
+    end = time.monotonic() + seconds
+    while not check() and time.monotonic() < end:
+        time.sleep(0.02)
+    return check()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_a_training_gives_a_model_predictions_and_an_anchor_that_picks_as_one_made_here(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bench.folder / "here").mkdir()
+    (bench.folder / "here" / "json.py").write_text("raise SystemExit('this took the place of a module')")
+    monkeypatch.chdir(bench.folder / "here")
+
+    job = job_of(40, classes=tuple("0123456789"), encoder="pixels")
+    report = bench.trained(job)
+    here = make_learner("quick").fit(X[job.rows], job.labels, 10, seed=3)
+    found = bench.artifacts.predictions(report.predictions)
+    np.testing.assert_allclose(found.probs, here.predict_proba(X), atol=1e-5)
+    np.testing.assert_array_equal(found.trained_on, job.rows)
+    np.testing.assert_array_equal(found.labels, job.labels)
+
+    assert report.model is not None
+    path = bench.artifacts.path(report.model)
+    np.testing.assert_array_equal(load_model(path).predict_proba(X), found.probs)
+    about = about_model(path)
+    assert (about["classes"], about["encoder"]) == (list("0123456789"), "pixels")
+    assert about["notes"] == {"learner": "quick", "seed": 3, "until": 40}
+
+    loaded = Surrogate.restore(X, load_anchor(report.anchor))
+    made = lived(40).anchor(found.probs, job.rows)
+    assert loaded.tally == made.tally
+    for _ in range(5):
+        (row,) = loaded.ask()
+        assert [row] == made.ask().tolist()
+        loaded.tell([row], Y[[row]])
+        made.tell([row], Y[[row]])
+
+    again = bench.trained(job)
+    assert (again.predictions, again.model) == (report.predictions, report.model)
+    assert again.anchor != report.anchor
+    assert last_anchor(bench.folder / "work", 40, report.predictions) == again.anchor
+    assert last_anchor(bench.folder / "work", 41, report.predictions) is None
+    last = bench.trained(job_of(40, "nothing:of_the_kind", predictions=report.predictions))  # nothing is trained
+    assert (last.model, last.predictions) == (None, report.predictions)
+    assert (
+        Surrogate.restore(X, load_anchor(last.anchor)).ask().tolist()
+        == lived(40).anchor(found.probs, job.rows).ask().tolist()
+    )
+    assert list((bench.folder / "work" / "jobs").iterdir()) == []
+    assert set((bench.folder / "work" / "anchors").iterdir()) == {again.anchor, last.anchor}  # the one before is kept
+
+
+def test_a_process_that_dies_is_a_failure_with_a_reason_and_the_next_job_works(bench: Bench) -> None:
+    make_setup(X, bench.folder / "work" / "setup", 10, OPTIONS)
+    assert bench.trainer.prepare(10, OPTIONS) == bench.folder / "work" / "setup"  # at once: it is there
+    assert bench.failed(job_of(20, OWN + "exiting")) == (
+        "the training process ended with 3 and left no result; its last words: last words"
+    )
+    assert "was killed, perhaps because memory ran out" in bench.failed(job_of(20, OWN + "dying"))
+    bench.trainer.time_limit = 1.5
+    assert "took longer than 1.5 s and was ended" in bench.failed(job_of(20, OWN + "sleeping"))
+    bench.trainer.time_limit = 100
+    assert "RuntimeError: stumbled over its own feet" in bench.failed(job_of(20, OWN + "raising"))
+    assert "Traceback" in next((bench.folder / "work" / "jobs").glob("*/output.txt")).read_text()
+    report = bench.trained(job_of(20, OWN + "even"))
+    assert report.model is None  # nobody knows how to write it
+    assert (bench.artifacts.predictions(report.predictions).probs == np.float32(0.1)).all()
+
+
+def test_one_training_at_a_time_and_stopping_it_is_no_report(bench: Bench) -> None:
+    bench.trainer.start(job_of(20, OWN + "sleeping"))
+    assert bench.trainer.running is not None
+    assert bench.trainer.started_at is not None
+    with pytest.raises(Conflict, match="running already"):
+        bench.trainer.start(job_of(20))
+    pid = bench.asleep()
+    assert os.getpriority(os.PRIO_PROCESS, pid) >= 10
+    bench.trainer.stop()
+    assert until(lambda: not is_alive(pid), 5)
+    assert bench.trainer.running is None
+    bench.trainer.start(job_of(20))
+    bench.trainer.stop()  # at once, perhaps before there is a process
+    bench.trainer.stop()  # nothing to stop
+    time.sleep(0.2)
+    assert bench.reports.empty()
+
+
+def test_making_the_set_up_can_be_stopped(bench: Bench) -> None:
+    with ThreadPoolExecutor(1) as other:
+        made = other.submit(bench.trainer.prepare, 10, OPTIONS)
+        assert until(lambda: bench.trainer.started_at is not None)
+        bench.trainer.stop()
+        with pytest.raises(UnderstudyError, match="was stopped"):
+            made.result()
+
+
+def test_a_job_that_cannot_be_written_fails_and_what_is_done_then_may_start_the_next(bench: Bench) -> None:
+    ends, over = Queue[Trained | Failed](), Queue[None]()
+
+    def done(report: Trained | Failed) -> None:
+        ends.put(report)
+        if report.job.until == 20:
+            trainer.start(job_of(21))
+        else:
+            trainer.stop()  # of nothing, in its own thread
+            over.put(None)
+
+    trainer = Trainer(bench.folder / "work", bench.artifacts, bench.folder / "features.npy", done)
+    (bench.folder / "work").write_text("in the way")
+    trainer.start(job_of(20))
+    over.get(timeout=60)
+    reports = [ends.get(timeout=1), ends.get(timeout=1)]
+    assert [report.job.until for report in reports] == [20, 21]
+    assert all(isinstance(report, Failed) and "cannot write to" in report.reason for report in reports)
+
+
+def test_a_job_without_all_of_a_ledger_is_refused(bench: Bench) -> None:
+    with pytest.raises(UnderstudyError, match="lacks credit"):
+        bench.trainer.start(job_of(20, ledger={name: np.zeros(1) for name in LEDGER if name != "credit"}))
+
+
+def test_the_training_process_ends_soon_after_its_parent_is_killed(bench: Bench) -> None:
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from tests.sessions.training.test_training import *\n"
+        "Bench(Path(sys.argv[1])).trainer.start(job_of(20, OWN + 'sleeping')); time.sleep(300)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code, str(bench.folder)], cwd=Path(__file__).parents[3])
+    try:
+        pid = bench.asleep()
+        assert is_alive(pid)
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    assert until(lambda: not is_alive(pid), 5)
+
+
+@pytest.mark.parametrize(
+    ("now", "classes", "last", "expected"),
+    [
+        (0, 0, None, 2),
+        (1, 1, None, 2),
+        (5, 1, None, None),
+        (2, 2, None, 2),
+        (9, 2, None, 2),
+        (2, 2, 2, 3),
+        (3, 2, 3, 5),
+        (7, 2, 5, 8),
+        (399, 3, 399, 599),
+        (400, 3, 400, 600),
+        (401, 3, 401, 601),
+        (1000, 3, 1000, 1200),
+        (0, 0, 0, 2),
+        (1, 1, 4, 6),
+    ],
+)
+def test_the_next_training_is_due(now: int, classes: int, last: int | None, expected: int | None) -> None:
+    assert due(now, classes, last, growth=1.5, at_most=200) == expected
+
+
+def test_with_hardly_any_growth_a_training_still_waits_for_a_label() -> None:
+    assert due(10, 2, 10, growth=1.01, at_most=200) == 11
+    assert due(10, 2, 10, growth=3.0, at_most=1) == 11
