@@ -3,10 +3,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+CORE := .venv/.installed-core
 PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-strategies soak format clean
+.PHONY: help setup demo label test check page bench bench-strategies bench-label soak format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +19,16 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
+
+# What people need who only label; the rest, for developers, is several times as much.
+$(CORE): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@test -e $(STAMP) || (echo "Making an environment for labelling in .venv: a minute or two the first time" && \
+		$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .)
+	@touch $@
+
+label: $(CORE)  ## label small digits in the browser
+	@$(BIN)/understudy label --demo
 
 demo: $(STAMP)  ## compare four strategies on the digits: a table, and a report in demo/
 	@$(BIN)/understudy demo
@@ -31,6 +42,9 @@ check: $(STAMP)  ## format, lint, types, layers and documentation
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest --quiet tests/test_docs.py README.md docs
+
+page:  ## build the labelling page (needs Node 20)
+	cd page && npm ci --no-fund --no-audit && npm run check && npm run build
 
 bench: $(STAMP)  ## time the picks and the search for basis points
 	$(BIN)/python benchmarks/picks.py --out benchmarks/results/picks-cpu.json
@@ -46,7 +60,14 @@ $(PEERS)/.installed: pyproject.toml constraints.txt
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[peers]"
 	@touch $@
 
-soak: $(STAMP)  ## kill compare and embed again and again: do they end with the same bytes? about 20 minutes
+bench-label: $(STAMP)  ## time from a label to its answer, at 60,000 and at 1,000 items
+	$(BIN)/python benchmarks/label_latency.py --out benchmarks/results/label-latency.json
+
+soak: $(STAMP)  ## kill the server, compare and embed again and again: is anything lost? about 40 minutes
+	$(BIN)/python benchmarks/label_kills.py --kills 50 --labels 2000 --out benchmarks/results/soak-label.json
+	$(BIN)/python benchmarks/label_kills.py --kills 50 --labels 2000 --postgres \
+		--out benchmarks/results/soak-label-postgres.json
+	UNDERSTUDY_SOAK=1 $(BIN)/python -m pytest -s tests/web/test_openapi.py | tee benchmarks/results/soak-api.txt
 	$(BIN)/python benchmarks/compare_kills.py --kills 20 --out benchmarks/results/soak-compare.json
 	$(BIN)/python benchmarks/embed_kills.py --encoder python:examples/keras_resnet50.py:thumbnails \
 		--images 6000 --kills 100 --longest 4 --out benchmarks/results/soak-embed.json

@@ -235,6 +235,147 @@ def report(
     show_results(Results.open(folder), data)
 
 
+@app.command()
+def label(
+    source: Annotated[
+        str | None, typer.Argument(metavar="[PATH]", help="A folder of images, a table, a data set, or a project.")
+    ] = None,
+    classes: Annotated[str | None, typer.Option(metavar="A,B,...", help="More can be added while labelling.")] = None,
+    classes_file: Annotated[Path | None, typer.Option(help="A file with the name of a class a line.")] = None,
+    project: Annotated[Path | None, typer.Option(help="The project's folder; PATH.understudy if not given.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Label 8x8 digits: needs nothing at all.")] = False,
+    encoder: Annotated[str | None, typer.Option(help="See `understudy encoders`; the best that is there.")] = None,
+    store: Annotated[str | None, typer.Option(metavar="URL", help="postgresql://... in place of a file.")] = None,
+    host: Annotated[
+        str, typer.Option(help="Where to listen; others than this machine need what follows.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="The first free one from 8000 if not given.")
+    ] = None,
+    annotators: Annotated[str | None, typer.Option(metavar="ANN,BOB", help="A personal link for each.")] = None,
+    new_links: Annotated[bool, typer.Option("--new-links", help="New links; those of before end.")] = False,
+    password: Annotated[
+        str | None,
+        typer.Option(
+            envvar="UNDERSTUDY_PASSWORD",
+            prompt="Password",
+            prompt_required=False,
+            hide_input=True,
+            help="One for all; asked for where it is not given.",
+        ),
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Whether to open the page.")] = True,
+    audit_share: Annotated[float | None, typer.Option(help="Share of items that only judge; 0.1.")] = None,
+    agreement_share: Annotated[float | None, typer.Option(help="Share of items that two people get; 0.")] = None,
+    lease_minutes: Annotated[float | None, typer.Option(help="How long an item is kept for somebody; 10.")] = None,
+    learner: Annotated[str | None, typer.Option(help="What is trained on the labels; modern.")] = None,
+    retrain_growth: Annotated[float | None, typer.Option(help="Train when labels grew by this factor; 1.5.")] = None,
+    retrain_at_most: Annotated[int | None, typer.Option(help="Or by this many; 200.")] = None,
+    basis_size: Annotated[int | None, typer.Option(help="Basis points of the surrogate; 500.")] = None,
+    predictions: Annotated[Path | None, typer.Option(help="Of a model you have already, to start from.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same choices; 0.")] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="text=NAME,...", help="Columns of a table: path or text, label, id.")
+    ] = None,
+    folder_labels: Annotated[
+        bool, typer.Option("--folder-labels/--no-folder-labels", help="Whether labels that are there are taken over.")
+    ] = True,
+    device: Annotated[str, typer.Option(help="For features: auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Label items in the browser. Each answer teaches the surrogate, which chooses the next item.
+
+    The project lies beside the data. The same command goes on where it was stopped.
+    """
+    if source is None and project is None and not demo:
+        raise UnderstudyError("there is nothing to label; give a PATH, or --demo to try it on digits")
+    from understudy.data.columns import parsed
+    from understudy.sessions.projects.project import create_or_open
+    from understudy.web.access import access_for, allowed_hosts
+    from understudy.web.server import Address, serve
+
+    find_modules_here()
+    allowed_hosts(host, guarded=annotators is not None or password is not None)  # before anything is made
+    opened = create_or_open(
+        source,
+        project=project,
+        classes=None if classes is None else [name.strip() for name in classes.split(",")],
+        classes_file=classes_file,
+        encoder=encoder,
+        store=store,
+        demo=demo,
+        columns=None if columns is None else parsed(columns),
+        folder_labels=folder_labels,
+        device=device,
+        audit_share=audit_share,
+        agreement_share=agreement_share,
+        lease_seconds=None if lease_minutes is None else 60 * lease_minutes,
+        learner=learner,
+        retrain_growth=retrain_growth,
+        retrain_at_most=retrain_at_most,
+        basis_size=basis_size,
+        seed=seed,
+    )
+    access, links = access_for(opened.folder, host, annotators=annotators, password=password, new_links=new_links)
+    serve(
+        opened,
+        access=access,
+        address=Address(host, port),
+        links=links,
+        predictions=predictions,
+        browser=browser,
+        say=typer.echo,
+    )
+
+
+@app.command("import")
+def import_(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="A project's folder, or the data it lies beside.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A table, Label Studio's JSON, or folders of classes.")],
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="csv, jsonl, parquet, labelstudio or folders; by its name if not given."),
+    ] = None,
+    annotator: Annotated[str, typer.Option(help="Who labelled, where the file does not say.")] = "import",
+    columns: Annotated[
+        str | None, typer.Option(metavar="label=NAME,...", help="Columns: id, path, text, label, annotator, time.")
+    ] = None,
+    add_classes: Annotated[
+        bool, typer.Option("--add-classes/--no-add-classes", help="Whether labels that are no class yet become one.")
+    ] = True,
+    store: Annotated[str | None, typer.Option(metavar="URL", help="The project's database, if it is no file.")] = None,
+) -> None:
+    """Bring labels into a project. What it has already, by the same annotator, is not stored again."""
+    from understudy.data.columns import parsed
+    from understudy.sessions.labels.label_transfer import import_labels
+
+    named = None if columns is None else parsed(columns)
+    for line in import_labels(
+        project, file, form, annotator=annotator, columns=named, add_classes=add_classes, store=store
+    ):
+        typer.echo(line)
+
+
+@app.command()
+def export(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="A project's folder, or the data it lies beside.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="csv, jsonl, parquet, labelstudio, prodigy, folders, predictions-csv, -jsonl or -parquet, model.",
+        ),
+    ] = "csv",
+    out: Annotated[Path | None, typer.Option(help="File to write, or folder; here, by its usual name.")] = None,
+    copy: Annotated[bool, typer.Option("--copy", help="Folders of copies, not of links.")] = False,
+    store: Annotated[str | None, typer.Option(metavar="URL", help="The project's database, if it is no file.")] = None,
+) -> None:
+    """Write labels, predictions or the model to a file, with who, when and why. Also while people label."""
+    from understudy.sessions.labels.label_transfer import export_labels
+
+    for line in export_labels(project, form, out, copy=copy, store=store):
+        typer.echo(line)
+
+
 def find_modules_here() -> None:
     """Let `module:name` be a file of the current folder; processes that are started get the same path."""
     here = str(Path.cwd())

@@ -1,0 +1,335 @@
+"""A labelling server, killed again and again while four people label: is every answer there, is the next item the same?
+
+    python benchmarks/label_kills.py --kills 50 --labels 2000 --out benchmarks/results/soak-label.json
+    python benchmarks/label_kills.py --postgres --out benchmarks/results/soak-label-postgres.json
+
+With `--postgres` a cluster of its own is started and the log is there.
+
+The server is a process of its own, ended by SIGKILL with all that it started. Clients go on pressing: a call that gets
+no answer is sent again with its key. An engine that never dies follows the log in this process; after every restart the
+server, which has replayed the log, and that engine are asked which item comes next.
+"""
+
+import argparse
+import json
+import os
+import platform
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import torch
+
+from understudy.core.surrogate import Surrogate
+from understudy.sessions.chooser import Chooser, Move, applied, folded
+from understudy.sessions.events import Event
+from understudy.sessions.log.log import EventLog
+from understudy.sessions.models import Models
+from understudy.sessions.projects.project import create_or_open
+from understudy.sessions.training.training import last_anchor, load_anchor
+
+N, D, CLASSES = 3_000, 24, 6
+START = "from understudy.cli import main; main()"
+
+
+def make_pool(folder: Path, n: int = N) -> np.ndarray:
+    """Items in clusters, some of which overlap; their classes."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(3 * CLASSES, D)) * 1.6
+    cluster = rng.integers(len(centres), size=n)
+    features = (centres[cluster] + rng.normal(size=(n, D))).astype(np.float32)
+    np.savez(folder / "pool.npz", X=features)
+    return cluster % CLASSES
+
+
+class Server:
+    """The server's process, started as people start it."""
+
+    def __init__(self, folder: Path, store: str | None) -> None:
+        self.folder, self.store = folder, store
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.starts: list[float] = []
+
+    def start(self) -> None:
+        command = [sys.executable, "-c", START, "label", str(self.folder / "pool.npz"), "--no-browser",
+                   "--port", str(self.port), "--classes", ",".join(f"class {c}" for c in range(CLASSES)),
+                   "--learner", "quick", "--basis-size", "100",
+                   *(["--store", self.store] if self.store else [])]  # fmt: skip
+        begun = time.perf_counter()
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(
+            command, start_new_session=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        while True:
+            if self.process.poll() is not None:
+                raise SystemExit(f"the server ended: {self.process.stderr.read().decode()}")  # type: ignore[union-attr]
+            try:
+                if httpx.get(f"{self.url}/api/status", timeout=5).json()["phase"] == "ready":
+                    break
+            except (httpx.HTTPError, ValueError, KeyError):
+                pass
+            time.sleep(0.05)
+        self.starts.append(time.perf_counter() - begun)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+class Client(threading.Thread):
+    """Somebody who labels as fast as answers come, makes mistakes, and does not mind that the server is away."""
+
+    def __init__(
+        self, name: str, server: Server, truth: np.ndarray, gate: threading.Event, enough: threading.Event
+    ) -> None:
+        super().__init__(daemon=True)
+        self.name, self.server, self.truth, self.gate, self.enough = name, server, truth, gate, enough
+        self.rng = np.random.default_rng(abs(hash(name)) % 2**32)
+        self.stored: dict[str, tuple[str, int | None, int | None]] = {}  # key: call, item, label
+        self.labels = self.again = 0
+        self.error: BaseException | None = None
+
+    def call(self, http: httpx.Client, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        while True:
+            self.gate.wait()
+            try:
+                answer = http.post(f"{self.server.url}/api/{path}", json={"annotator": self.name, **body}, timeout=10)
+            except httpx.HTTPError:
+                self.again += 1
+                time.sleep(0.05)
+                continue
+            if answer.status_code == 503:
+                time.sleep(0.05)
+                continue
+            if answer.status_code == 409 and path == "undo":
+                return {}
+            answer.raise_for_status()
+            found: dict[str, Any] = answer.json()
+            return found
+
+    def run(self) -> None:
+        try:
+            with httpx.Client() as http:
+                question = self.call(http, "next", {})
+                while question.get("item") is not None and not self.enough.is_set():
+                    question = self.decide(http, question["item"])
+        except BaseException as error:
+            self.error = error
+
+    def decide(self, http: httpx.Client, item: int) -> dict[str, Any]:
+        key, die = secrets.token_hex(8), self.rng.random()
+        if die < 0.03:
+            undone = self.call(http, "undo", {"key": key})
+            if undone:
+                self.stored[key] = ("undone", None, None)
+            next_one: dict[str, Any] = undone["next"] if undone else self.call(http, "next", {})
+            return next_one
+        if die < 0.06:
+            path: str = "skip" if die < 0.045 else "dont-know"
+            answer = self.call(http, path, {"item": item, "key": key})
+            self.stored[key] = ({"skip": "skipped", "dont-know": "dont_know"}[path], item, None)
+        else:
+            label = int(self.truth[item])
+            answer = self.call(http, "labels", {"item": item, "label": label, "key": key})
+            self.stored[key] = ("labelled", item, label)
+            self.labels += 1
+        following: dict[str, Any] = answer["next"]
+        return following
+
+
+class NeverDied:
+    """An engine that follows the log from its beginning and is never made anew."""
+
+    def __init__(self, folder: Path, store: str | None) -> None:
+        self.project = create_or_open(folder / "pool.npz", store=store)
+        self.log = EventLog.open(self.project.store_url, self.project.identity, read_only=True)
+        events = list(self.log.read())
+        self.record, base, _ = folded(events[:1])
+        self.models = Models(self.project, self.record, base)
+        self.chooser = Chooser(self.models.surrogate(), self.models.newcomers)
+        self.moves: list[tuple[int, Move]] = []  # with the number of the event
+        self.swaps = self.missed = 0
+        for event in events[1:]:
+            self.follow(event)
+
+    def follow(self, event: Event) -> None:
+        for move in applied(self.record, event):
+            self.moves.append((event.seq, move))
+            self.chooser.follow(move)
+        if event.kind == "trained":
+            self.swap(event)
+
+    def swap(self, event: Event) -> None:
+        anchor = last_anchor(self.project.work, event.data["until"], event.data["predictions"])
+        if anchor is None:  # a later training has taken its place already; the next one will be met
+            self.missed += 1
+            self.chooser = Chooser(self.models.surrogate(), self.models.newcomers)
+        else:
+            state = load_anchor(anchor)
+            self.chooser = Chooser(Surrogate.restore(self.project.features, state, check=False), self.models.newcomers)
+        self.moves = [(seq, move) for seq, move in self.moves if seq > event.data["until"]]
+        for _, move in self.moves:
+            self.chooser.follow(move)
+        self.swaps += 1
+
+    def catch_up(self) -> None:
+        for event in self.log.read(after=self.record.seq):
+            self.follow(event)
+
+    def best(self) -> int | None:
+        leaders = self.chooser.surrogate.leaders(1)
+        return int(leaders[0]) if len(leaders) else None
+
+
+def probe(server: Server, engine: NeverDied, number: int) -> tuple[bool, int] | None:
+    """Whether the restarted server and the engine that never died choose the same item.
+
+    None where it cannot be told: the item was drawn by lot, or a model came between.
+    """
+    engine.catch_up()
+    swaps, expected = engine.swaps, engine.best()
+    name = f"probe {number}"
+    asked = httpx.post(f"{server.url}/api/next", json={"annotator": name}, timeout=10).json()
+    httpx.post(f"{server.url}/api/release", json={"annotator": name}, timeout=10).raise_for_status()
+    engine.catch_up()
+    if asked["ask"] != "choice" or engine.swaps > swaps:
+        return None
+    return asked["item"] == expected, asked["item"]
+
+
+def measure(kills: int, labels: int, store: str | None, seed: int, folder: Path, say: bool = True) -> dict[str, Any]:
+    truth = make_pool(folder)
+    server, gate, enough = Server(folder, store), threading.Event(), threading.Event()
+    server.start()
+    engine = NeverDied(folder, store)
+    clients = [Client(f"client {i}", server, truth, gate, enough) for i in range(4)]
+    gate.set()
+    for client in clients:
+        client.start()
+    rng = np.random.default_rng(seed)
+    aims = np.sort(rng.choice(np.arange(5, int(0.95 * labels)), kills, replace=False)).tolist()
+    probes: list[tuple[bool, int] | None] = []
+    for number, aim in enumerate(aims):
+        while sum(client.labels for client in clients) < aim:
+            check(clients)
+            time.sleep(0.002)
+        if number % 2:  # a training that every kill cuts short would never bring a model
+            let_train(server, gate)
+        time.sleep(float(rng.uniform(0, 0.05)))
+        server.kill()
+        gate.clear()
+        time.sleep(0.1)  # calls under way notice that nobody answers
+        server.start()
+        probes.append(probe(server, engine, number))
+        if say:
+            print(f"kill {number + 1}: at {aim} labels, next item {probes[-1]}", flush=True)
+        gate.set()
+    while sum(client.labels for client in clients) < labels and any(client.is_alive() for client in clients):
+        check(clients)
+        time.sleep(0.01)
+    enough.set()
+    for client in clients:
+        client.join(30)
+    check(clients)
+    engine.catch_up()
+    server.kill()
+    return verdict(server, clients, engine, probes, kills)
+
+
+def let_train(server: Server, gate: threading.Event) -> None:
+    """Hold the clients until the training that runs is over."""
+    gate.clear()
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        if httpx.get(f"{server.url}/api/status", timeout=10).json()["training"]["state"] != "running":
+            break
+        time.sleep(0.1)
+    gate.set()
+
+
+def check(clients: list[Client]) -> None:
+    for client in clients:
+        if client.error is not None:
+            raise SystemExit(f"{client.name}: {client.error!r}")
+
+
+def verdict(
+    server: Server, clients: list[Client], engine: NeverDied, probes: list[tuple[bool, int] | None], kills: int
+) -> dict[str, Any]:
+    events = list(engine.log.read())
+    engine.log.close()
+    there = Counter((event.annotator, event.key) for event in events if event.key is not None)
+    by_key = {(event.annotator, event.key): event for event in events if event.key is not None}
+    lost, other = [], []
+    for client in clients:
+        for key, (kind, item, label) in client.stored.items():
+            event = by_key.get((client.name, key))
+            if event is None:
+                lost.append(key)
+            elif kind == "labelled" and (event.item, event.data.get("label")) != (item, label):
+                other.append(key)
+    compared = [found for found in probes if found is not None]
+    return {
+        "kills": kills, "acknowledged": sum(len(client.stored) for client in clients),
+        "labels": sum(client.labels for client in clients), "sent_again": sum(client.again for client in clients),
+        "lost": len(lost), "changed": len(other), "doubled": sum(count > 1 for count in there.values()),
+        "events": len(events), "trainings": sum(event.kind == "trained" for event in events),
+        "next_item_compared": len(compared), "next_item_same": sum(same for same, _ in compared),
+        "start_seconds_median": round(float(np.median(server.starts)), 2),
+        "anchors_missed_by_the_engine_that_never_died": engine.missed,
+    }  # fmt: skip
+
+
+@contextmanager
+def store(is_postgres: bool) -> Iterator[str | None]:
+    """The address of a database of our own; None for SQLite."""
+    if not is_postgres:
+        yield None
+        return
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.sessions.postgres import running
+
+    with running() as cluster:
+        yield cluster.url()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--labels", type=int, default=2000)
+    parser.add_argument("--postgres", action="store_true", help="a PostgreSQL cluster instead of SQLite")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as scratch, store(given.postgres) as url:
+        found = measure(given.kills, given.labels, url, given.seed, Path(scratch))
+    found |= {"store": "postgresql" if given.postgres else "sqlite", "python": platform.python_version()}
+    print(json.dumps(found, indent=1))
+    if given.out is not None:
+        given.out.write_text(json.dumps(found, indent=1) + "\n")
+    if found["lost"] or found["changed"] or found["doubled"] or found["next_item_same"] < found["next_item_compared"]:
+        raise SystemExit("something was lost, changed, doubled, or chosen otherwise")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+// The server's own news. The browser's way of trying again is too slow for us, so we try ourselves.
+import { get } from "./api.ts";
+import { Failure } from "./api.ts";
+import { liveAway, locked, take } from "./state.ts";
+import type { Status } from "./types.ts";
+
+const SILENCE = 40_000; // the server says something every 15 seconds
+let source: EventSource | null = null;
+let wait = 300;
+let timer = 0;
+let watchdog = 0;
+
+export function listen(annotator: string | null, back: () => void): void {
+  clearTimeout(timer);
+  source?.close();
+  const address = annotator === null ? "api/live" : `api/live?annotator=${encodeURIComponent(annotator)}`;
+  const mine = new EventSource(address);
+  source = mine;
+  const heard = () => {
+    clearTimeout(watchdog);
+    watchdog = window.setTimeout(failed, SILENCE);
+  };
+  const failed = () => {
+    if (source !== mine) return;
+    mine.close();
+    clearTimeout(watchdog);
+    liveAway.value = true;
+    timer = window.setTimeout(() => void again(), wait);
+    wait = Math.min(5000, wait * 2);
+  };
+  const again = async () => {
+    try {
+      take(await get<Status>("api/status", 5000));
+    } catch (error) {
+      if (error instanceof Failure && error.trouble === "locked") locked.value = true;
+      else return failed();
+    }
+    listen(annotator, back);
+  };
+  mine.onopen = () => {
+    heard();
+    wait = 300;
+    liveAway.value = false;
+    back();
+  };
+  mine.addEventListener("status", (event) => {
+    heard();
+    take(JSON.parse((event as MessageEvent<string>).data) as Status);
+  });
+  mine.addEventListener("heartbeat", heard);
+  mine.addEventListener("ping", heard);
+  mine.onerror = failed;
+}

@@ -1,0 +1,180 @@
+import { effect, signal } from "@preact/signals";
+import { render } from "preact";
+import { Failure, get, post } from "./api.ts";
+import { askNext, back, forget, open, refreshIfStale, screen } from "./desk.ts";
+import { listen } from "./live.ts";
+import { name } from "./settings.ts";
+import { announcement, annotator, dialog, liveAway, locked, me, status, take, toast, view, viewOf } from "./state.ts";
+import type { View } from "./state.ts";
+import "./css/colours.css";
+import "./css/parts.css";
+import "./css/bar.css";
+import "./css/windows.css";
+import "./css/label.css";
+import "./css/cards.css";
+import "./css/pages.css";
+import "./css/narrow.css";
+import type { Me, Status } from "./types.ts";
+import { ExportView } from "./views/export.tsx";
+import { GridView } from "./views/grid.tsx";
+import { LabelView } from "./views/label.tsx";
+import { ProgressView } from "./views/progress.tsx";
+import { ReviewView } from "./views/review.tsx";
+import { Banner, Nav, TopBar } from "./views/topbar.tsx";
+import { Preparing, Welcome } from "./views/welcome.tsx";
+import { Help, RefusedWindow, SettingsWindow } from "./views/windows.tsx";
+
+const PAGES: Record<View, () => preact.JSX.Element | null> = {
+  label: LabelView,
+  grid: GridView,
+  review: ReviewView,
+  progress: ProgressView,
+  export: ExportView,
+};
+
+const trouble = signal("");
+const started = signal(false);
+
+addEventListener("hashchange", () => {
+  view.value = viewOf(location.hash);
+  dialog.value = null;
+  document.getElementById("main")?.focus({ preventScroll: true });
+});
+
+function App() {
+  const who = me.value;
+  const now = status.value;
+  if (trouble.value)
+    return (
+      <main class="welcome">
+        <div class="card" role="alert" data-testid="trouble">
+          <h1>Not yet</h1>
+          <p>{trouble.value}</p>
+        </div>
+      </main>
+    );
+  if (!who) return null;
+  if (annotator.value === null || (locked.value && who.login))
+    return <Welcome login={who.login} onReady={(given) => void begin(given)} />;
+  if (!now) return null;
+  if (now.phase === "preparing") return <Preparing />;
+  const Page = PAGES[view.value];
+  return (
+    <>
+      <a
+        class="jump"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault();
+          document.getElementById("main")?.focus();
+        }}
+      >
+        To the item
+      </a>
+      <TopBar />
+      <Banner />
+      <main id="main" tabIndex={-1} data-view={view.value}>
+        <Page />
+      </main>
+      <Nav below />
+      {toast.value && (
+        <div class={`toast ${toast.value.tone}`} data-testid="toast">
+          {toast.value.words}
+        </div>
+      )}
+      {dialog.value === "help" && <Help />}
+      {dialog.value === "settings" && <SettingsWindow onLeave={() => void leave()} />}
+      {dialog.value === "refused" && <RefusedWindow />}
+    </>
+  );
+}
+
+async function begin(given: string): Promise<void> {
+  name.value = given;
+  if (locked.value || me.value?.login) me.value = await get<Me>("api/me").catch(() => me.value);
+  locked.value = false;
+  annotator.value = given;
+  if (!status.value) take(await get<Status>("api/status"));
+  listen(given, () => void back());
+  if (status.value?.phase === "ready") await openDesk();
+}
+
+async function openDesk(): Promise<void> {
+  if (!status.value) return;
+  if (!started.value) {
+    started.value = true;
+    await open(status.value.project);
+  } else await askNext();
+}
+
+async function leave(): Promise<void> {
+  dialog.value = null;
+  const who = annotator.value;
+  forget();
+  annotator.value = null;
+  if (who !== null) await post("api/release", { annotator: who }).catch(() => undefined);
+  if (!me.value?.fixed) return;
+  await post("api/logout", {}).catch(() => undefined);
+  location.reload();
+}
+
+async function first(): Promise<void> {
+  try {
+    const who = await get<Me>("api/me");
+    const known = who.annotator ?? (who.login ? null : name.value || null);
+    if (!who.login || who.annotator !== null) take(await get<Status>("api/status"));
+    me.value = who;
+    trouble.value = "";
+    if (known !== null) await begin(known);
+  } catch (error) {
+    const failure = error instanceof Failure ? error : null;
+    trouble.value =
+      failure?.trouble === "away"
+        ? "The server does not answer. This page tries again by itself."
+        : (failure?.message ?? String(error));
+    if (failure?.trouble === "away") setTimeout(() => void first(), 1000);
+  }
+}
+
+// The pool became ready, or somebody gave an item back while there was nothing to ask.
+let again = 0;
+effect(() => {
+  const now = status.value;
+  if (!now || annotator.value === null || now.phase !== "ready" || liveAway.value) return;
+  if (!started.value) void openDesk();
+  else if (screen.peek()?.question.item === null) {
+    clearTimeout(again);
+    again = window.setTimeout(() => screen.peek()?.question.item === null && void askNext(), 700);
+  }
+});
+effect(() => {
+  if (locked.value)
+    void get<Me>("api/me").then(
+      (fresh) => (me.value = fresh),
+      () => undefined,
+    ); // is it a password that is wanted?
+});
+effect(() => {
+  const now = status.value;
+  document.title = now ? `${now.labelled} · ${now.project} · Understudy` : "Understudy";
+});
+document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && refreshIfStale());
+
+// Words for those who listen rather than look.
+const live = document.createElement("div");
+live.className = "unseen";
+live.setAttribute("aria-live", "polite");
+live.setAttribute("data-testid", "announcer");
+document.body.append(live);
+effect(() => {
+  live.textContent = announcement.value;
+});
+effect(() => {
+  const question = screen.value?.question;
+  if (question?.item != null)
+    announcement.value = `${announcement.peek().replace(/ Next item\.$/, "")} Next item.`.trim();
+});
+
+const page = document.getElementById("page");
+if (page) render(<App />, page);
+void first();

@@ -1,0 +1,56 @@
+// What all views know.
+import { computed, signal } from "@preact/signals";
+import { get } from "./api.ts";
+import type { Failure } from "./api.ts";
+import type { CurvePoint, Me, Progress, Status } from "./types.ts";
+
+export const status = signal<Status | null>(null);
+export const me = signal<Me | null>(null);
+export const annotator = signal<string | null>(null); // null until we know who labels
+export const locked = signal(false); // the server asks for a password, or the token has gone
+export const curve = signal<CurvePoint[]>([]);
+
+export const liveAway = signal(false);
+export const sendAway = signal<Failure | null>(null);
+export const away = computed(() => liveAway.value || sendAway.value !== null);
+
+export const waiting = signal(0); // decisions in the outbox
+export const refusedCount = signal(0);
+
+export const VIEWS = ["label", "grid", "review", "progress", "export"] as const;
+export type View = (typeof VIEWS)[number];
+export const viewOf = (hash: string): View => VIEWS.find((each) => hash === `#/${each}`) ?? "label";
+export const view = signal<View>(viewOf(location.hash));
+
+export const dialog = signal<null | "help" | "settings" | "find" | "add" | "refused" | "people">(null);
+
+export const toast = signal<{ words: string; tone: "calm" | "bad" } | null>(null);
+export const announcement = signal("");
+
+let toastTimer = 0;
+export function say(words: string, tone: "calm" | "bad" = "calm"): void {
+  toast.value = { words, tone };
+  announcement.value = words;
+  clearTimeout(toastTimer);
+  toastTimer = window.setTimeout(() => (toast.value = null), tone === "bad" ? 8000 : 3000);
+}
+
+export const classes = computed(() => status.value?.classes ?? []);
+export const className = (index: number) => classes.value[index] ?? `class ${index}`;
+
+let curveOf: string | undefined; // the model that the curve ends with
+export function take(fresh: Status): void {
+  const before = status.value;
+  if (before && before.project !== fresh.project) {
+    location.reload(); // another project is served here now: begin anew, so that no label goes astray
+    return;
+  }
+  status.value = fresh;
+  if (fresh.phase === "ready" && fresh.model !== null && fresh.model !== curveOf) {
+    curveOf = fresh.model;
+    void get<Progress>("api/progress").then(
+      (progress) => (curve.value = progress.curve),
+      () => (curveOf = undefined),
+    );
+  }
+}

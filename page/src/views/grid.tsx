@@ -1,0 +1,164 @@
+// Twenty likely items of one class at once: take out the wrong ones, confirm the rest.
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Failure, get } from "../api.ts";
+import { decideElsewhere, undo } from "../desk.ts";
+import { Thumb } from "../item.tsx";
+import { belongsToFocus, classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
+import { keyMap } from "../settings.ts";
+import { className, classes, dialog, say, status } from "../state.ts";
+import type { Likely } from "../types.ts";
+import { percent, plural } from "../words.ts";
+import { ClassButtons, FindClass } from "./classes.tsx";
+
+const N = 20;
+const LETTERS = "abcdefghijklmnopqrst"; // a key for every tile
+const rejected = new Map<number, Set<number>>(); // class -> items that somebody took out here
+const settled = new Set<number>();
+
+export function GridView() {
+  const [index, setIndex] = useState<number | null>(null);
+  const [tiles, setTiles] = useState<Likely[] | null>(null);
+  const [out, setOut] = useState<Set<number>>(new Set());
+  const [trouble, setTrouble] = useState("");
+  const heading = useRef<HTMLHeadingElement>(null);
+  const open = async (wanted: number) => {
+    heading.current?.focus({ preventScroll: true }); // so that Enter confirms, and is no second click on the class
+    setIndex(wanted);
+    setTiles(null);
+    setOut(new Set());
+    setTrouble("");
+    const no = rejected.get(wanted) ?? new Set();
+    try {
+      const found = await get<Likely[]>(`api/likely?label=${wanted}&n=${Math.min(100, N + no.size + 20)}`);
+      setTiles(found.filter((tile) => !no.has(tile.item) && !settled.has(tile.item)).slice(0, N));
+    } catch (error) {
+      setTiles([]);
+      setTrouble(error instanceof Failure ? error.message : String(error));
+    }
+  };
+  const toggle = (item: number) => {
+    const next = new Set(out);
+    if (!next.delete(item)) next.add(item);
+    setOut(next);
+  };
+  const chosen = tiles?.filter((tile) => !out.has(tile.item)) ?? [];
+  const confirm = () => {
+    if (index === null || !tiles || tiles.length === 0) return;
+    const no = rejected.get(index) ?? new Set<number>();
+    for (const item of out) no.add(item);
+    rejected.set(index, no);
+    if (chosen.length > 0) {
+      const items = chosen.map((tile) => tile.item);
+      for (const item of items) settled.add(item);
+      decideElsewhere(
+        "api/labels/many",
+        { items, label: index },
+        { item: null, id: null },
+        `${items.length} × ${className(index)}`,
+      );
+      say(`${plural(items.length, "item")} labelled ${className(index)}.`);
+    }
+    void open(index);
+  };
+  const takeBack = () => {
+    settled.clear(); // what came back may be shown again
+    undo();
+    say("Undone.");
+    if (index !== null) setTimeout(() => void open(index), 200);
+  };
+  useLayoutEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (dialog.value !== null || isTyping(event.target)) return;
+      const key = nameOf(event);
+      if (key === null || event.repeat || (key === "Space" && belongsToFocus(key, event.target))) return;
+      if (key === "Enter" && event.target instanceof Element && event.target.closest("a, button:not(.tile)")) return;
+      const map = keyMap.value;
+      const which = classOfKey(key, classes.value, map);
+      const tile = LETTERS.indexOf(key);
+      if (key === keyOf("confirm", map)) confirm();
+      else if (key === keyOf("find", map)) dialog.value = "find";
+      else if (key === keyOf("help", map)) dialog.value = "help";
+      else if (key === keyOf("undo", map) || key === "Ctrl+z") takeBack();
+      else if (tile >= 0 && key.length === 1 && tiles?.[tile]) toggle(tiles[tile].item);
+      else if (which !== null) void open(which);
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  });
+  const model = status.value?.model;
+  useEffect(() => {
+    if (index !== null && tiles?.length === 0) void open(index);
+  }, [model]);
+  const kind = status.value?.kind ?? "image";
+  return (
+    <div class="view grid-view">
+      <header class="view-head">
+        <h1 ref={heading} tabIndex={-1}>
+          {index === null ? "Confirm many at once" : <>Is each of these “{className(index)}”?</>}
+        </h1>
+        <p class="faint">
+          {index === null ? (
+            "Pick a class: its twenty likeliest items are shown."
+          ) : (
+            <>
+              Take out what is wrong<span class="with-keys">, by click or by its letter; Enter confirms the rest</span>.
+              What you take out stays unlabelled.
+            </>
+          )}
+        </p>
+      </header>
+      <ClassButtons onChoose={(each) => void open(each)} chosen={index} verb="Show likely" />
+      {index !== null && (
+        <>
+          <div class={kind === "text" ? "tiles texts" : "tiles"} role="group" aria-label="Likely items">
+            {tiles?.map((tile, i) => (
+              <button
+                type="button"
+                key={tile.item}
+                class={out.has(tile.item) ? "tile out" : "tile"}
+                data-testid="grid-tile"
+                data-item={tile.item}
+                aria-pressed={!out.has(tile.item)}
+                title={`${tile.id}: ${percent(tile.probability)}`}
+                onClick={() => toggle(tile.item)}
+              >
+                <Thumb item={tile.item} kind={tile.kind} text={tile.text} alt={`item ${tile.id}`} />
+                <span class="tile-foot">
+                  <kbd>{LETTERS[i]}</kbd>
+                  <span>{percent(tile.probability)}</span>
+                </span>
+              </button>
+            ))}
+            {tiles === null && <p class="faint">Looking…</p>}
+            {tiles?.length === 0 && (
+              <p class="faint" data-testid="grid-empty">
+                {trouble ||
+                  (status.value?.model == null
+                    ? "No model yet. After the first training its likely items are shown here."
+                    : "Nothing left that is likely of this class.")}
+              </p>
+            )}
+          </div>
+          <div class="grid-foot">
+            <button
+              type="button"
+              class="main"
+              data-testid="grid-confirm"
+              disabled={!tiles || tiles.length === 0}
+              onClick={confirm}
+            >
+              {chosen.length > 0 ? `Label ${chosen.length} as “${className(index)}”` : "None of these; show others"}{" "}
+              <kbd>{shownKey(keyOf("confirm", keyMap.value))}</kbd>
+            </button>
+            <button type="button" data-testid="undo" onClick={takeBack}>
+              Undo <kbd>{shownKey(keyOf("undo", keyMap.value))}</kbd>
+            </button>
+          </div>
+        </>
+      )}
+      {dialog.value === "find" && <FindClass mode="find" onChoose={(each) => void open(each)} />}
+    </div>
+  );
+}

@@ -1,0 +1,249 @@
+// The main view: one item, one key.
+import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { answered, decideElsewhere, flag, label, lastWords, put, screen, stranded, undo } from "../desk.ts";
+import { Item } from "../item.tsx";
+import { belongsToFocus, classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
+import type { Action } from "../keys.ts";
+import { keyMap, suggestions, whyOpen } from "../settings.ts";
+import { className, classes, dialog, status, waiting } from "../state.ts";
+import { percent, plural } from "../words.ts";
+import { ClassButtons, FindClass } from "./classes.tsx";
+import { WhyThisOne } from "./why.tsx";
+
+const accept = () => {
+  const guess = screen.value?.question.suggestion;
+  if (suggestions.value && guess != null) label(guess);
+};
+
+const DO: Partial<Record<Action, () => void>> = {
+  skip: () => put("skip"),
+  unknown: () => put("dont-know"),
+  bad: () => put("bad"),
+  flag,
+  undo,
+  accept,
+  suggest: () => (suggestions.value = !suggestions.value),
+  why: () => (whyOpen.value = !whyOpen.value),
+  find: () => (dialog.value = "find"),
+  help: () => (dialog.value = "help"),
+};
+
+function onKey(event: KeyboardEvent): void {
+  if (dialog.value !== null || isTyping(event.target)) return;
+  const key = nameOf(event);
+  if (key === null || belongsToFocus(key, event.target)) return;
+  const map = keyMap.value;
+  const index = classOfKey(key, classes.value, map);
+  const action =
+    (Object.keys(DO) as Action[]).find((each) => keyOf(each, map) === key) ??
+    (key === "Ctrl+z" ? "undo" : key === "h" ? "help" : null);
+  if (index === null && action === null) return;
+  event.preventDefault();
+  if (event.repeat && action !== "undo") return; // a key held down is one answer
+  if (action !== null && (index === null || map[action])) DO[action]?.();
+  else if (index !== null) label(index);
+}
+
+function ActionButton({
+  action,
+  testid,
+  children,
+  onClick,
+  pressed,
+  title,
+  off,
+}: {
+  action: Action;
+  testid: string;
+  children: ComponentChildren;
+  onClick: () => void;
+  pressed?: boolean;
+  title: string;
+  off?: boolean;
+}) {
+  const key = shownKey(keyOf(action, keyMap.value));
+  return (
+    <button
+      type="button"
+      class={pressed ? "act pressed" : "act"}
+      data-testid={testid}
+      title={`${title} (${key})`}
+      aria-pressed={pressed}
+      disabled={off}
+      onClick={onClick}
+    >
+      {children} <kbd>{key}</kbd>
+    </button>
+  );
+}
+
+function AllDone({ reason }: { reason: string | null }) {
+  const now = status.value;
+  return (
+    <div class="card done" data-testid="all-done">
+      <div class="tick-mark" aria-hidden="true">
+        ✓
+      </div>
+      <h1>{now && now.labelled >= now.total ? "All done" : "Nothing to ask right now"}</h1>
+      <p>{reason ?? "Every item has been dealt with."}</p>
+      <div class="row">
+        {now && now.skipped > 0 && (
+          <button
+            type="button"
+            class="main"
+            data-testid="put-back-skipped"
+            onClick={() =>
+              decideElsewhere("api/put-back", { what: "skipped" }, { item: null, id: null }, "skipped items put back")
+            }
+          >
+            Look at {plural(now.skipped, "skipped item")} again
+          </button>
+        )}
+        <a class="button" href="#/review">
+          Review{now?.suspicious ? ` (${now.suspicious})` : ""}
+        </a>
+        <a class="button" href="#/export">
+          Export
+        </a>
+        <button type="button" onClick={undo} data-testid="undo">
+          Undo <kbd>{shownKey(keyOf("undo", keyMap.value))}</kbd>
+        </button>
+      </div>
+    </div>
+  );
+}
+
+export function LabelView() {
+  const stage = useRef<HTMLElement>(null);
+  useLayoutEffect(() => {
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+  const now = screen.value;
+  const question = now?.question;
+  const said = answered.value;
+  // After a click the focus goes to the item, so that the keys work at once and Space is no second click.
+  const click = (act: () => void) => () => {
+    act();
+    stage.current?.focus({ preventScroll: true });
+  };
+  if (!now || !question)
+    return (
+      <p class="centre faint" role="status">
+        Fetching the first item…
+      </p>
+    );
+  if (question.item === null) return <AllDone reason={question.reason} />;
+  const showGuess = suggestions.value;
+  const guess = showGuess && said === null ? question.suggestion : null;
+  const chosen = said !== null ? classes.value.indexOf(said) : (question.mine ?? null);
+  return (
+    <div class={said === null ? "label" : "label answered"}>
+      <section class="stage" ref={stage} tabIndex={-1} aria-label="Item to label">
+        {stranded.value ? (
+          <div class="card" data-testid="stranded">
+            <h1>Waiting for the server</h1>
+            <p>
+              {waiting.value > 0
+                ? `${plural(waiting.value, "decision waits", "decisions wait")} here and will be sent. `
+                : ""}
+              All items that were fetched ahead are done. This page goes on by itself.
+            </p>
+          </div>
+        ) : (
+          now.content && <Item content={now.content} item={question.item} id={question.id ?? String(question.item)} />
+        )}
+        <div class="item-id" title={question.id ?? ""}>
+          {question.id}
+          {question.flagged && <span class="flagged"> ⚑ flagged</span>}
+        </div>
+      </section>
+      <div class="below">
+        <div class="acts" role="group" aria-label="Other answers">
+          <ActionButton
+            action="skip"
+            testid="skip"
+            title="Not now: it may come again"
+            onClick={click(() => put("skip"))}
+          >
+            Skip
+          </ActionButton>
+          <ActionButton
+            action="unknown"
+            testid="unknown"
+            title="I cannot tell: others may be asked"
+            onClick={click(() => put("dont-know"))}
+          >
+            Don’t know
+          </ActionButton>
+          <ActionButton
+            action="bad"
+            testid="bad"
+            title="Broken, private or off topic: out of the pool"
+            onClick={click(() => put("bad"))}
+          >
+            Bad item
+          </ActionButton>
+          <ActionButton
+            action="flag"
+            testid="flag"
+            title="Somebody should look at it; you can still label it"
+            pressed={question.flagged}
+            onClick={click(flag)}
+          >
+            Flag
+          </ActionButton>
+          <ActionButton action="undo" testid="undo" title="Take back your last decision" onClick={click(undo)}>
+            Undo{lastWords.value ? <span class="last"> {lastWords.value}</span> : null}
+          </ActionButton>
+        </div>
+        <WhyThisOne item={question.item} kind={question.kind ?? "image"} />
+      </div>
+      <aside class="side" aria-label="Answer">
+        <ClassButtons
+          onChoose={(index) => click(() => label(index))()}
+          chosen={chosen}
+          guess={guess}
+          confidence={question.confidence}
+        />
+        <div class="side-foot">
+          <button type="button" class="quiet" data-testid="find" onClick={() => (dialog.value = "find")}>
+            Find <kbd>{shownKey(keyOf("find", keyMap.value))}</kbd>
+          </button>
+          <button type="button" class="quiet" data-testid="add-class" onClick={() => (dialog.value = "add")}>
+            + Add class
+          </button>
+          <button
+            type="button"
+            class="quiet"
+            role="switch"
+            aria-checked={showGuess}
+            data-testid="suggest"
+            title="The model’s guess can sway an answer, so it is hidden until you ask for it"
+            onClick={click(() => (suggestions.value = !showGuess))}
+          >
+            <span class={showGuess ? "switch on" : "switch"} aria-hidden="true" /> Suggestions{" "}
+            <kbd>{shownKey(keyOf("suggest", keyMap.value))}</kbd>
+          </button>
+        </div>
+        {showGuess && (
+          <p class="guess-line" data-testid="suggestion" aria-live="off">
+            {guess === null ? (
+              "No suggestion for this one."
+            ) : (
+              <>
+                Likely <b>{className(guess)}</b>
+                {question.confidence !== null && ` (${percent(question.confidence)})`}
+                <button type="button" class="quiet" data-testid="accept" onClick={click(accept)}>
+                  Accept <kbd>{shownKey(keyOf("accept", keyMap.value))}</kbd>
+                </button>
+              </>
+            )}
+          </p>
+        )}
+      </aside>
+      {(dialog.value === "find" || dialog.value === "add") && <FindClass mode={dialog.value} onChoose={label} />}
+    </div>
+  );
+}

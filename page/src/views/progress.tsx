@@ -1,0 +1,278 @@
+// How good the model is, whether to go on, and who did what.
+import { useEffect, useState } from "preact/hooks";
+import { Failure, get, post } from "../api.ts";
+import { Curve } from "../charts.tsx";
+import { decideElsewhere } from "../desk.ts";
+import { annotator, away, classes, say, status } from "../state.ts";
+import { number, percent, plural, seconds } from "../words.ts";
+import { trainingWords } from "./topbar.tsx";
+import type { Agreement, Person, Progress } from "../types.ts";
+
+const HEADINGS: Record<string, string> = {
+  start: "Just begun",
+  "go on": "Go on",
+  slowing: "Slowing down",
+  enough: "Probably enough",
+};
+
+function People({ people }: { people: Person[] }) {
+  return (
+    <div class="scroll-x">
+      <table data-testid="people">
+        <thead>
+          <tr>
+            <th>Who</th>
+            <th>Labels</th>
+            <th>Skipped</th>
+            <th>Don’t know</th>
+            <th title="Median time an answer took">Time each</th>
+            <th title="With others, on the items that both saw">Agrees</th>
+          </tr>
+        </thead>
+        <tbody>
+          {people.map((person) => (
+            <tr key={person.name}>
+              <th scope="row">
+                <span class={person.online ? "dot on" : "dot"} title={person.online ? "online" : "away"} />{" "}
+                {person.name}
+              </th>
+              <td>{number(person.labels)}</td>
+              <td>{number(person.skipped)}</td>
+              <td>{number(person.unknown)}</td>
+              <td>{person.median_seconds === null ? "–" : seconds(person.median_seconds)}</td>
+              <td>{person.agreement === null ? "–" : percent(person.agreement)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Agreed({ agreement }: { agreement: Agreement }) {
+  return (
+    <section class="panel" data-testid="agreement">
+      <h2>Agreement</h2>
+      <p>
+        {plural(agreement.items, "item")} labelled by two or more
+        {agreement.share !== null && (
+          <>
+            ; alike on <b>{percent(agreement.share)}</b>
+          </>
+        )}
+        {agreement.alpha !== null && (
+          <span title="1: perfect; 0: no better than chance"> (Krippendorff’s alpha {agreement.alpha.toFixed(2)})</span>
+        )}
+        .
+      </p>
+      {agreement.pairs.length > 0 && (
+        <ul class="plain">
+          {agreement.pairs.map((pair) => (
+            <li key={pair.first + pair.second}>
+              {pair.first} and {pair.second}: {percent(pair.share)} of {pair.items}
+              {pair.kappa !== null && ` (kappa ${pair.kappa.toFixed(2)})`}
+            </li>
+          ))}
+        </ul>
+      )}
+      {agreement.disagreements.length > 0 && (
+        <details>
+          <summary>{plural(agreement.disagreements.length, "item")} on which people differ</summary>
+          <ul class="plain">
+            {agreement.disagreements.slice(0, 50).map((split) => (
+              <li key={split.item}>
+                item {split.item}:{" "}
+                {Object.entries(split.labels)
+                  .map(([who, label]) => `${who} ${classes.value[label] ?? label}`)
+                  .join(", ")}
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </section>
+  );
+}
+
+export function ProgressView() {
+  const [progress, setProgress] = useState<Progress | null>(null);
+  const [trouble, setTrouble] = useState("");
+  const now = status.value;
+  const version = now?.version;
+  useEffect(() => {
+    let wanted = true;
+    const timer = setTimeout(
+      () => {
+        get<Progress>("api/progress").then(
+          (fresh) => {
+            if (wanted) {
+              setProgress(fresh);
+              setTrouble("");
+            }
+          },
+          (error: unknown) => wanted && setTrouble(error instanceof Failure ? error.message : String(error)),
+        );
+      },
+      progress === null ? 0 : 400,
+    );
+    return () => {
+      wanted = false;
+      clearTimeout(timer);
+    };
+  }, [version]);
+  const train = async () => {
+    try {
+      await post("api/train", { annotator: annotator.value });
+      say("Training has been asked for.");
+    } catch (error) {
+      say(error instanceof Failure ? error.message : String(error), "bad");
+    }
+  };
+  const putBack = (what: "skipped" | "dont_know", words: string) =>
+    decideElsewhere("api/put-back", { what }, { item: null, id: null }, words);
+  if (!now) return null;
+  if (!progress)
+    return (
+      <p class="centre faint" role="status">
+        {trouble || "Counting…"}
+      </p>
+    );
+  const most = Math.max(1, ...now.class_counts);
+  return (
+    <div class="view progress">
+      <section class={`hint ${progress.hint.advice.replace(" ", "-")}`} data-testid="hint">
+        <h1>{HEADINGS[progress.hint.advice] ?? progress.hint.advice}</h1>
+        <p>{progress.hint.line}</p>
+      </section>
+      <div class="figures">
+        <div>
+          <b>{number(now.labelled)}</b>
+          <span>of {number(now.total)} labelled</span>
+        </div>
+        <div>
+          <b>{now.accuracy === null ? "–" : percent(now.accuracy, 1)}</b>
+          <span>
+            {now.interval
+              ? `right; 95% sure: ${percent(now.interval[0])} to ${percent(now.interval[1])}`
+              : "accuracy, not measured yet"}
+          </span>
+        </div>
+        <div>
+          <b>{number(now.audited)}</b>
+          <span title="Items drawn by lot, never trained on: the model is scored on them">audit items answered</span>
+        </div>
+        <div class="figure-train">
+          <b class="words">{trainingWords(now)}</b>
+          <span>
+            <button
+              type="button"
+              data-testid="train-now"
+              disabled={now.training.state === "running" || away.value}
+              onClick={() => void train()}
+            >
+              Train now
+            </button>
+          </span>
+        </div>
+      </div>
+      <section class="panel wide">
+        <h2>Accuracy</h2>
+        {progress.curve.some((point) => point.accuracy !== null) ? (
+          <>
+            <Curve curve={progress.curve} />
+            <p class="legend">
+              <span>
+                <span class="key line" /> on audit items
+              </span>
+              <span>
+                <span class="key band" /> 95% interval
+              </span>
+              <span>
+                <span class="key asked" /> on the items that were asked (harder on purpose)
+              </span>
+            </p>
+          </>
+        ) : (
+          <p class="faint">The curve starts with the first training that has audit items to be scored on.</p>
+        )}
+      </section>
+      <section class="panel">
+        <h2>Classes</h2>
+        <ul class="bars">
+          {now.classes.map((name, i) => (
+            <li key={name}>
+              <span class="bar-name" title={name}>
+                {name}
+              </span>
+              <span class="bar">
+                <span style={{ width: `${(100 * (now.class_counts[i] ?? 0)) / most}%` }} />
+              </span>
+              <span class="bar-count">{number(now.class_counts[i] ?? 0)}</span>
+            </li>
+          ))}
+        </ul>
+      </section>
+      <section class="panel people">
+        <h2>People</h2>
+        {progress.people.length > 0 ? (
+          <People people={progress.people} />
+        ) : (
+          <p class="faint">Nobody has labelled yet.</p>
+        )}
+      </section>
+      <section class="panel">
+        <h2>Set aside</h2>
+        <ul class="aside">
+          <li>
+            <b>{number(now.skipped)}</b> skipped{" "}
+            {now.skipped > 0 && (
+              <button
+                type="button"
+                data-testid="put-back-skipped"
+                onClick={() => putBack("skipped", "skipped items put back")}
+              >
+                Put back
+              </button>
+            )}
+          </li>
+          <li>
+            <b>{number(now.unknown)}</b> nobody could tell{" "}
+            {now.unknown > 0 && (
+              <button
+                type="button"
+                data-testid="put-back-unknown"
+                onClick={() => putBack("dont_know", "unknown items put back")}
+              >
+                Put back
+              </button>
+            )}
+          </li>
+          <li>
+            <b>{number(now.bad)}</b> bad, out of the pool
+          </li>
+          <li>
+            <b>{number(now.flagged)}</b> flagged
+          </li>
+          <li>
+            <b>{number(now.suspicious)}</b> to review {now.suspicious > 0 && <a href="#/review">Review</a>}
+          </li>
+        </ul>
+      </section>
+      {progress.agreement && progress.agreement.items > 0 && <Agreed agreement={progress.agreement} />}
+      {progress.failures.length > 0 && (
+        <section class="panel bad" data-testid="failures">
+          <h2>Trainings that failed</h2>
+          <p>Labelling goes on with the model before. Nothing is lost.</p>
+          <ul class="plain">
+            {progress.failures
+              .slice(-5)
+              .reverse()
+              .map((line, i) => (
+                <li key={i}>{line}</li>
+              ))}
+          </ul>
+        </section>
+      )}
+    </div>
+  );
+}

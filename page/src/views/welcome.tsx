@@ -1,0 +1,117 @@
+// Before the first item: who are you, and is everything ready?
+import type { TargetedEvent } from "preact";
+import { useState } from "preact/hooks";
+import { Failure, post } from "../api.ts";
+import { name } from "../settings.ts";
+import { status } from "../state.ts";
+import { number, percent } from "../words.ts";
+
+export function Welcome({ login, onReady }: { login: boolean; onReady: (name: string) => void }) {
+  const [typed, setTyped] = useState(name.value);
+  const [password, setPassword] = useState("");
+  const [trouble, setTrouble] = useState("");
+  const [busy, setBusy] = useState(false);
+  const start = async (event: TargetedEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const who = typed.trim();
+    if (who === "") return setTrouble("Give a name, so that others see who labelled what.");
+    if (login) {
+      setBusy(true);
+      try {
+        await post("api/login", { annotator: who, password });
+      } catch (error) {
+        return setTrouble(error instanceof Failure ? error.message : String(error));
+      } finally {
+        setBusy(false);
+      }
+    }
+    onReady(who);
+  };
+  return (
+    <main class="welcome">
+      <form class="card" onSubmit={(event) => void start(event)}>
+        <svg class="logo" viewBox="0 0 32 32" width="44" height="44" aria-hidden="true">
+          <rect width="32" height="32" rx="8" />
+          <path d="M9 8v9a7 7 0 0 0 14 0V8" />
+          <circle cx="16" cy="15" r="2.4" />
+        </svg>
+        <h1>
+          {status.value ? (
+            <>
+              Label <em>{status.value.project}</em>
+            </>
+          ) : (
+            "Understudy"
+          )}
+        </h1>
+        <p>One key labels an item; the next one is chosen to teach the most. Who are you?</p>
+        <label>
+          Your name
+          <input
+            class="field"
+            data-testid="name-input"
+            type="text"
+            autocomplete="nickname"
+            maxLength={64}
+            value={typed}
+            autoFocus
+            onInput={(event) => setTyped(event.currentTarget.value)}
+          />
+        </label>
+        {login && (
+          <label>
+            Password
+            <input
+              class="field"
+              data-testid="password-input"
+              type="password"
+              autocomplete="current-password"
+              maxLength={256}
+              value={password}
+              onInput={(event) => setPassword(event.currentTarget.value)}
+            />
+          </label>
+        )}
+        {trouble && (
+          <p class="trouble" role="alert" data-testid="welcome-trouble">
+            {trouble}
+          </p>
+        )}
+        <button type="submit" class="main" data-testid="start" disabled={busy}>
+          {login ? "Log in" : "Start"}
+        </button>
+      </form>
+    </main>
+  );
+}
+
+export function Preparing() {
+  const now = status.value;
+  if (!now) return null;
+  const share = now.total > 0 ? now.done / now.total : 0;
+  return (
+    <main class="welcome">
+      <div class="card" data-testid="preparing">
+        <h1>
+          Preparing <em>{now.project}</em>
+        </h1>
+        <p>
+          Every item is looked at once, so that the first question is already a good one. Labelling starts by itself.
+        </p>
+        <div
+          class="meter big"
+          role="progressbar"
+          aria-label="Items prepared"
+          aria-valuemin={0}
+          aria-valuemax={now.total}
+          aria-valuenow={now.done}
+        >
+          <span style={{ width: percent(share, 1) }} />
+        </div>
+        <p class="faint">
+          {number(now.done)} of {number(now.total)} items
+        </p>
+      </div>
+    </main>
+  );
+}

@@ -1,0 +1,79 @@
+// Why this item is asked for: one line, more on request. It is fetched once the item is on the screen.
+import { useEffect, useState } from "preact/hooks";
+import { get } from "../api.ts";
+import { Thumb } from "../item.tsx";
+import { whyOpen } from "../settings.ts";
+import type { Why } from "../types.ts";
+import { percent } from "../words.ts";
+
+const PAUSE = 200; // ms: who is that fast does not read it
+
+export function WhyThisOne({ item, kind }: { item: number; kind: string }) {
+  const [why, setWhy] = useState<Why | null>(null);
+  useEffect(() => {
+    let wanted = true;
+    setWhy(null);
+    const timer = setTimeout(() => {
+      get<Why>(`api/items/${item}/why`).then(
+        (answer) => wanted && setWhy(answer),
+        () => undefined,
+      );
+    }, PAUSE);
+    return () => {
+      wanted = false;
+      clearTimeout(timer);
+    };
+  }, [item]);
+  const open = whyOpen.value;
+  const has = why && why.item === item && (why.teaches.length > 0 || why.nearest.length > 0);
+  return (
+    <section class="why" data-testid="why" aria-label="Why this one?">
+      <button
+        type="button"
+        class="why-line"
+        aria-expanded={open}
+        onClick={() => (whyOpen.value = !open)}
+        title="More or less (w)"
+      >
+        <span class="why-mark">Why this one?</span>
+        <span class="why-words">{why?.item === item ? why.line : " "}</span>
+        <span class={open ? "chevron open" : "chevron"} aria-hidden="true">
+          ›
+        </span>
+      </button>
+      {open && (
+        <div class={kind === "text" ? "why-more texts" : "why-more"}>
+          {has && why.teaches.length > 0 && (
+            <div>
+              <h3>It would teach most about</h3>
+              <div class="thumbs">
+                {why.teaches.slice(0, 6).map((row) => (
+                  <figure key={row.item}>
+                    <Thumb item={row.item} kind={kind} alt={`item ${row.item}`} />
+                    <figcaption title="share of its doubt that would go">{percent(row.share)}</figcaption>
+                  </figure>
+                ))}
+              </div>
+            </div>
+          )}
+          {has && why.nearest.length > 0 && (
+            <div>
+              <h3>Nearest labelled items</h3>
+              <div class="thumbs">
+                {why.nearest.slice(0, 6).map((row) => (
+                  <figure key={row.item}>
+                    <Thumb item={row.item} kind={kind} alt={`item ${row.item}, ${row.label ?? "no label"}`} />
+                    <figcaption title={`distance ${row.distance.toFixed(2)} of the pool’s mean`}>
+                      {row.label ?? "–"}
+                    </figcaption>
+                  </figure>
+                ))}
+              </div>
+            </div>
+          )}
+          {!has && <p class="faint">{why ? "Nothing more to show for this one." : " "}</p>}
+        </div>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,5 @@
+// Numbers as people read them.
+export const number = (value: number) => value.toLocaleString("en-GB");
+export const percent = (share: number, digits = 0) => `${(100 * share).toFixed(digits)}%`;
+export const plural = (count: number, one: string, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
+export const seconds = (value: number) => (value < 10 ? `${value.toFixed(1)} s` : `${Math.round(value)} s`);

@@ -1,0 +1,48 @@
+import { describe, expect, it } from "vitest";
+import { classKeys, classOfKey, keyOf, nameOf } from "../src/keys.ts";
+
+const press = (
+  key: string,
+  code = "",
+  with_: Partial<Record<"shiftKey" | "ctrlKey" | "metaKey" | "altKey", boolean>> = {},
+) => nameOf({ key, code, shiftKey: false, ctrlKey: false, metaKey: false, altKey: false, ...with_ });
+
+describe("keys", () => {
+  it("give twenty classes a key each", () => {
+    const all = classKeys(Array.from({ length: 21 }, (_, i) => `class ${i}`));
+    expect(all.slice(0, 11)).toEqual(["1", "2", "3", "4", "5", "6", "7", "8", "9", "0", "Shift+1"]);
+    expect(new Set(all).size).toBe(21);
+    expect(all[20]).toBeNull();
+  });
+
+  it("are the names of classes that are digits", () => {
+    const digits = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    expect(classKeys(digits)).toEqual(digits);
+    expect(classKeys([...digits, "none of these"]).slice(9)).toEqual(["9", "Shift+1"]);
+    expect(classKeys(["cat", "1", "0", "dog"])).toEqual(["1", "2", "0", "3"]);
+  });
+
+  it("stay the same when a class is added", () => {
+    const names = ["0", "cat", "2", "7", "1", "dog"];
+    for (let n = 1; n < names.length; n++) expect(classKeys(names).slice(0, n)).toEqual(classKeys(names.slice(0, n)));
+  });
+
+  it("know a digit by its place, whatever the layout writes there", () => {
+    expect(press("!", "Digit1", { shiftKey: true })).toBe("Shift+1");
+    expect(press("&", "Digit1")).toBe("1");
+    expect(press("4", "Numpad4")).toBe("4");
+  });
+
+  it("leave the browser's own shortcuts alone, but for undo", () => {
+    expect(press("r", "KeyR", { ctrlKey: true })).toBeNull();
+    expect(press("z", "KeyZ", { ctrlKey: true })).toBe("Ctrl+z");
+    expect(press("z", "KeyZ", { metaKey: true })).toBe("Ctrl+z");
+  });
+
+  it("can be changed", () => {
+    expect(keyOf("skip", { skip: "q" })).toBe("q");
+    const names = ["cat", "dog", "fox"];
+    expect(classOfKey("a", names, { "class-2": "a" })).toBe(2);
+    expect(classOfKey("3", names, { "class-2": "a" })).toBeNull();
+  });
+});

@@ -1,0 +1,172 @@
+"""Who is asking, and whether they may: host names, tokens, passwords, names that cannot be forged."""
+
+import ipaddress
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from understudy.errors import UnderstudyError
+from understudy.web.tokens import Tokens
+
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+FREE_TRIES: Final = 5
+LONGEST_WAIT: Final = 60.0  # seconds between two tries of one address
+REMEMBERED: Final = 1000  # addresses with wrong passwords
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Somebody who may come in. `name` is theirs alone where a token says who they are, else None: any name goes."""
+
+    name: str | None = None
+
+
+class Tries:
+    """Wrong passwords by address: five are free, then each makes the wait longer."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.failures: dict[str, tuple[int, float]] = {}  # how many, and when the next try is heard
+        self.lock = threading.Lock()
+
+    def wait(self, address: str) -> float:
+        """Seconds until this address is heard again."""
+        with self.lock:
+            return max(0.0, self.failures.get(address, (0, 0.0))[1] - self.clock())
+
+    def failed(self, address: str) -> None:
+        with self.lock:
+            count = self.failures.pop(address, (0, 0.0))[0] + 1
+            pause = min(2.0 ** (count - FREE_TRIES), LONGEST_WAIT) if count >= FREE_TRIES else 0.0
+            self.failures[address] = (count, self.clock() + pause)
+            while len(self.failures) > REMEMBERED:
+                del self.failures[next(iter(self.failures))]
+
+    def succeeded(self, address: str) -> None:
+        with self.lock:
+            self.failures.pop(address, None)
+
+
+@dataclass
+class Access:
+    """The rule for one server.
+
+    `hosts`: the names it may be called by, or None for any, which is safe only where every call needs a token:
+    a name that somebody else points at this machine has no cookie of ours. `annotators`: whose links count.
+    """
+
+    hosts: frozenset[str] | None = LOOPBACK
+    tokens: Tokens | None = None
+    annotators: tuple[str, ...] = ()
+    password: bool = False
+    tries: Tries = field(default_factory=Tries)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody who reaches this server may use it."""
+        return self.tokens is None
+
+    def is_host(self, host: str) -> bool:
+        """Whether a Host header names this server."""
+        return self.hosts is None or name_in(host) in self.hosts
+
+    def visitor(self, headers: Mapping[str, str]) -> Visitor | None:
+        """Who sent a request with these headers; None for a stranger."""
+        if self.tokens is None:
+            return Visitor()
+        token = token_in(headers, self.tokens.cookie)
+        return None if token is None else self.visitor_with(token)
+
+    def visitor_with(self, token: str) -> Visitor | None:
+        if self.tokens is None:
+            return Visitor()
+        owner = self.tokens.owner_of_link(token, self.annotators)
+        if owner is None and self.password:
+            owner = self.tokens.owner_of_login(token)
+        return None if owner is None else Visitor(owner)
+
+
+def access_for(
+    folder: Path, host: str, *, annotators: str | None = None, password: str | None = None, new_links: bool = False
+) -> tuple[Access, dict[str, str | None]]:
+    """The rule that was asked for, and the tokens of personal links by name, None where one was given before."""
+    if annotators is not None and password is not None:
+        raise UnderstudyError("give --annotators, for a link each, or --password, for one word for all; not both")
+    if password is not None and not 1 <= len(password) <= 256:
+        raise UnderstudyError("a password has 1 to 256 characters")
+    names = () if annotators is None else checked_names(annotators)
+    hosts = allowed_hosts(host, guarded=bool(names) or password is not None)
+    if not names and password is None:
+        return Access(hosts), {}
+    tokens = Tokens(folder)
+    if password is not None:
+        tokens.set_password(password)
+        return Access(hosts, tokens, password=True), {}
+    return Access(hosts, tokens, names), tokens.links_for(names, anew=new_links)
+
+
+def allowed_hosts(host: str, *, guarded: bool) -> frozenset[str] | None:
+    """The names a server that listens at `host` may be called by. An error where it would stand open to others."""
+    if is_loopback(host):
+        return LOOPBACK | {host.lower()}
+    if not guarded:
+        raise UnderstudyError(
+            f"at {host} others could reach this project; give --annotators ann,bob for a personal link each, "
+            f"or --password for one password"
+        )
+    return None if is_wildcard(host) else LOOPBACK | {host.lower(), socket.gethostname().lower()}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach this address, under all that its name stands for."""
+    if is_wildcard(host):
+        return False
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError) as error:
+        raise UnderstudyError(f"{host} is no address of this machine; give --host 127.0.0.1, say") from error
+    return all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in found)
+
+
+def is_wildcard(host: str) -> bool:
+    return host in ("", "0.0.0.0", "::", "*")
+
+
+def name_in(host: str) -> str:
+    """The name in a Host header, without its port; nothing if it is none."""
+    try:
+        parts = urlsplit(f"//{host}")
+        _ = parts.port  # an error if it is no number
+        plain = parts.username is None and not (parts.path or parts.query or parts.fragment)
+        return (parts.hostname or "").rstrip(".") if plain else ""
+    except ValueError:
+        return ""
+
+
+def token_in(headers: Mapping[str, str], cookie: str) -> str | None:
+    """The token of a request: what a program says of itself counts before what a browser kept."""
+    given = headers.get("authorization")
+    if given is not None:
+        scheme, _, token = given.partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else None
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(cookie)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+def checked_names(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Names of annotators from `ann,bob`."""
+    listed = names.split(",") if isinstance(names, str) else list(names)
+    cleaned = tuple(name.strip() for name in listed)
+    good = all(name and len(name) <= 64 and name.isprintable() for name in cleaned)
+    if not good or len(set(cleaned)) < len(cleaned):
+        raise UnderstudyError(f"annotators are names that differ, with commas between; got {','.join(listed)!r}")
+    return cleaned

@@ -1,0 +1,97 @@
+"""Every answer that is no success: a status that says whose turn it is, and one line that says what to do."""
+
+from typing import Any, Final
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException as BareHTTPException
+from starlette.responses import JSONResponse
+
+from understudy.errors import Conflict, NotFound, NotStored, UnderstudyError
+
+SHOWN: Final = 3  # faults of one request named in its answer
+
+
+class Preparing(UnderstudyError):
+    """The project is not ready yet: its features are still being made."""
+
+
+class Trouble(BaseModel):
+    """What is wrong and what to do, in one line."""
+
+    detail: str
+
+
+MEANINGS: Final = {
+    401: "No token or password was given, or not one of this project.",
+    403: "Another site or another host asks, or another's name was given.",
+    404: "There is no such item, class or file.",
+    409: "This does not go with what happened before.",
+    413: "The body is too large.",
+    415: "The body is not of the type that is wanted.",
+    422: "A value is not what is wanted.",
+    429: "Too many wrong passwords; wait.",
+    503: "The project is still being prepared, or too many are at it.",
+    507: "The disk is full or the database is gone: nothing was stored.",
+}
+READS: Final = (401, 403, 422, 503, 507)
+WRITES: Final = (401, 403, 404, 409, 413, 415, 422, 503, 507)
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """These statuses for the description of a call."""
+    return {status: {"model": Trouble, "description": MEANINGS[status]} for status in statuses}
+
+
+def trouble(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"detail": printable(detail)}, status, headers)
+
+
+def printable(text: str) -> str:
+    """One line that can be sent, whatever came in."""
+    return " ".join(text.encode("utf-8", "replace").decode().split())
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Give each of our errors its status, and each of FastAPI's a line like ours."""
+    app.add_exception_handler(RequestValidationError, of_bad_request)
+    app.add_exception_handler(BareHTTPException, of_http_error)
+    app.add_exception_handler(UnderstudyError, of_our_error)
+
+
+def of_our_error(_: Request, error: Exception) -> JSONResponse:
+    match error:
+        case Preparing():
+            return trouble(503, str(error), {"Retry-After": "1"})
+        case NotFound():
+            return trouble(404, str(error))
+        case Conflict():
+            return trouble(409, str(error))
+        case NotStored():
+            return trouble(507, str(error), {"Retry-After": "2"})
+        case _:
+            return trouble(422, str(error))
+
+
+def of_bad_request(_: Request, error: Exception) -> JSONResponse:
+    """What is wrong with the values, without the values: they may be long, hostile, or no text at all."""
+    assert isinstance(error, RequestValidationError)
+    found = [f"{place(fault['loc'])}: {fault['msg']}" for fault in error.errors()[:SHOWN]]
+    return trouble(422, "; ".join(found)[:500])
+
+
+def place(path: tuple[int | str, ...]) -> str:
+    return ".".join(str(step)[:40] for step in path[1:]) or "body"
+
+
+def of_http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, BareHTTPException)
+    if error.status_code == 400:  # FastAPI's word for a body that Python cannot read as JSON
+        return trouble(422, "the body is not JSON that can be read")
+    if error.status_code == 405:
+        path = printable(request.url.path)[:100]
+        return trouble(405, f"{path} cannot be called like this; see /openapi.json", dict(error.headers or {}))
+    if error.status_code == 404 and not isinstance(error, HTTPException):
+        return trouble(404, "there is nothing at this address")
+    return trouble(error.status_code, str(error.detail), dict(error.headers or {}))

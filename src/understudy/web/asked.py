@@ -1,0 +1,49 @@
+"""What nearly every call needs: the session, and the name of whoever asks."""
+
+from typing import Annotated
+
+from fastapi import Depends, HTTPException, Request
+
+from understudy.errors import NotFound
+from understudy.sessions.session import Session
+from understudy.web.access import Visitor
+from understudy.web.holder import Holder
+
+
+async def the_holder(request: Request) -> Holder:
+    holder: Holder = request.app.state.holder
+    return holder
+
+
+async def the_session(request: Request) -> Session:
+    holder: Holder = request.app.state.holder
+    return holder.ready()
+
+
+async def the_visitor(request: Request) -> Visitor:
+    visitor: Visitor | None = request.state.visitor
+    if visitor is None:  # the guard lets strangers through to log in, and nowhere else
+        raise HTTPException(401, "log in first")
+    return visitor
+
+
+Holding = Annotated[Holder, Depends(the_holder)]
+Ready = Annotated[Session, Depends(the_session)]
+By = Annotated[Visitor, Depends(the_visitor)]
+
+
+def own_name(visitor: Visitor, annotator: str) -> str:
+    """The name given, if it is the visitor's to give."""
+    if visitor.name is not None and visitor.name != annotator:
+        raise HTTPException(403, f"your token is {visitor.name}'s; you cannot act as {annotator}")
+    return annotator
+
+
+def class_number(session: Session, label: int | str) -> int:
+    """The number of a class that is given by number or by name. Whether there is such a number the session says."""
+    if isinstance(label, int):
+        return label
+    try:
+        return session.record.classes.index(label)
+    except ValueError:
+        raise NotFound(f"there is no class {label!r}; add it first") from None

@@ -1,0 +1,173 @@
+"""What stands before every call: the right host, no other site, a known visitor, a body of a sane size.
+
+It wraps the whole application, so no call can be added that it does not cover. What needs no token is listed here:
+the page's own files, which hold nothing of the project, and the two calls by which one logs in.
+"""
+
+import logging
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from understudy.web.access import Access, Visitor, name_in
+from understudy.web.answers import trouble
+
+log = logging.getLogger("understudy.web")
+
+MOST_BYTES: Final = 64 * 1024
+MOST_IMPORTED: Final = 20 * 1024 * 1024
+DRAINED: Final = 4 * 1024 * 1024  # read past the limit, so that a client that is still sending hears the answer
+JSON: Final = "application/json"
+RAW: Final = "application/octet-stream"
+OUR_OWN: Final = ("same-origin", "none")  # "none": typed into the address bar
+WITHOUT_TOKEN: Final = frozenset({"/api/login", "/api/me"})
+POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' blob:",
+        "connect-src 'self'",
+        "font-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """An application with a guard before it. It leaves the visitor in the request's state."""
+
+    def __init__(self, app: ASGIApp, access: Access, page: frozenset[str] = frozenset()) -> None:
+        self.app, self.access, self.page = app, access, page  # the page: addresses that need no token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":  # there are no web sockets here
+                await self.app(scope, receive, send)
+            return
+        started = False
+
+        async def send_guarded(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            refusal = self.refusal(scope) or await self.with_body(scope, receive, send_guarded)
+            if refusal is not None:
+                await refusal(scope, receive, send_guarded)
+        except Exception:
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            if started:
+                raise
+            await trouble(500, "something went wrong here; the server's terminal says what")(
+                scope, receive, send_guarded
+            )
+
+    def refusal(self, scope: Scope) -> Response | None:
+        """Why this call is not heard, if it is not."""
+        headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
+        host = headers.get("host", "")
+        if len(headers.getlist("host")) != 1 or not self.access.is_host(host):
+            return trouble(403, "this server is not called by that name; use the address that it printed")
+        if path in self.page:
+            return None
+        if headers.get("sec-fetch-site", "none") not in OUR_OWN:
+            return trouble(403, "calls from other sites are not heard")
+        if method not in ("GET", "HEAD") and not is_own_origin(headers.get("origin"), host):
+            return trouble(403, "calls from other sites are not heard")
+        visitor = self.access.visitor(headers)
+        if visitor is None and not (path in WITHOUT_TOKEN and self.access.password):
+            return trouble(401, self.way_in(), {"WWW-Authenticate": "Bearer"})
+        scope.setdefault("state", {})["visitor"] = visitor
+        wanted = RAW if path == "/api/import" else JSON
+        if method == "POST" and media_type(headers.get("content-type", "")) != wanted and is_call(scope):
+            return trouble(415, f"send this as Content-Type: {wanted}")
+        return None
+
+    def way_in(self) -> str:
+        if self.access.password:
+            return "log in with the password first"
+        return "open the personal link that you were given, or send its token as Authorization: Bearer"
+
+    async def with_body(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
+        """Hand the call on, with its body read as far as its limit; an answer of ours if there is more of it."""
+        if scope["method"] in ("GET", "HEAD"):
+            await self.app(scope, receive, send)
+            return None
+        most = MOST_IMPORTED if scope["path"] == "/api/import" else MOST_BYTES
+        body = await read_body(receive, most)
+        if body is None:
+            return trouble(413, f"a body of at most {most:,} bytes is heard", {"Connection": "close"})
+        await self.app(scope, replayed(body, receive), send)
+        return None
+
+
+def is_call(scope: Scope) -> bool:
+    """Whether there is a call like this; if not, that is what should be said of it."""
+    return any(route.matches(scope)[0] is Match.FULL for route in scope["app"].router.routes)
+
+
+def is_own_origin(origin: str | None, host: str) -> bool:
+    """Whether a page of this very server asks; programs that are no browsers give no origin."""
+    if origin is None:
+        return True
+    scheme, _, rest = origin.partition("://")
+    return scheme in ("http", "https") and name_in(host) != "" and rest.lower() == host.lower()
+
+
+def media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+async def read_body(receive: Receive, most: int) -> bytes | None:
+    """The whole body, however it arrives; None if it is longer than `most`, or never ends."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return b"".join(parts) if size <= most else None
+        size += len(message.get("body", b""))
+        if size <= most:
+            parts.append(message.get("body", b""))
+        if size > most + DRAINED or not message.get("more_body", False):
+            return b"".join(parts) if size <= most else None
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body at once, then what else happens on the connection."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+def visitor_of(scope: Scope) -> Visitor | None:
+    """Who asks, as the guard found out."""
+    return scope.get("state", {}).get("visitor")

@@ -1,0 +1,98 @@
+"""Live numbers: the status as server-sent events to every open page, by one thread for all of them."""
+
+import asyncio
+import dataclasses
+import json
+import logging
+import threading
+from collections.abc import AsyncIterator
+from typing import Final
+
+from fastapi.concurrency import run_in_threadpool
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+
+from understudy.sessions.session import Session
+from understudy.web.holder import Holder
+
+log = logging.getLogger("understudy.web")
+
+HEARTBEAT: Final = 15.0  # seconds; also how soon a page notices that its server is gone
+RETRY: Final = 1000  # milliseconds until a page that lost the server asks again
+
+
+class Live:
+    """The latest status, and who waits for the next one. All of it lives in the server's loop but the watcher."""
+
+    def __init__(self, holder: Holder) -> None:
+        self.holder = holder
+        self.latest = b""
+        self.changed = asyncio.Event()
+        self.ended = threading.Event()
+        self.watcher: threading.Thread | None = None
+        self.listeners = 0
+
+    def start(self) -> None:
+        """Watch from now on. Called in the loop that will serve."""
+        loop = asyncio.get_running_loop()
+        self.changed = asyncio.Event()
+        self.ended.clear()
+        self.watcher = threading.Thread(target=self.watch, args=(loop,), name="live", daemon=True)
+        self.watcher.start()
+
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        def tell() -> None:
+            if self.listeners:
+                loop.call_soon_threadsafe(self.publish, status_event(self.holder))
+
+        while not self.ended.is_set():
+            try:
+                self.holder.watch(tell, self.ended)
+            except RuntimeError:
+                return  # the loop is closed
+            except Exception:
+                log.exception("the live numbers stopped for a moment")
+                self.ended.wait(1.0)
+
+    def publish(self, event: bytes) -> None:
+        self.latest = event
+        self.wake()
+
+    def wake(self) -> None:
+        waited, self.changed = self.changed, asyncio.Event()
+        waited.set()
+
+    def end(self) -> None:
+        """End all streams now; called in the loop."""
+        self.ended.set()
+        self.wake()
+
+    async def events(self, annotator: str | None) -> AsyncIterator[bytes]:
+        """The stream of one page. As long as it is open, its annotator is present."""
+        present: Session | None = None
+        self.listeners += 1
+        try:
+            sent = await run_in_threadpool(status_event, self.holder)
+            yield format_sse_event(retry=RETRY) + sent
+            while not self.ended.is_set():
+                if present is None and annotator is not None and self.holder.session is not None:
+                    present = self.holder.session
+                    await run_in_threadpool(present.arrived, annotator)
+                changed = self.changed
+                if self.latest not in (b"", sent):
+                    sent = self.latest
+                    yield sent
+                    continue
+                try:
+                    await asyncio.wait_for(changed.wait(), HEARTBEAT)
+                except TimeoutError:
+                    yield KEEPALIVE_COMMENT
+        finally:
+            self.listeners -= 1
+            if present is not None and annotator is not None:
+                # Not awaited: this runs while the stream is being cancelled.
+                asyncio.get_running_loop().run_in_executor(None, present.left, annotator)
+
+
+def status_event(holder: Holder) -> bytes:
+    status = holder.status()
+    return format_sse_event(event="status", data_str=json.dumps(dataclasses.asdict(status)))

@@ -1,0 +1,99 @@
+"""What people do: ask for an item, say what it is, skip it, take it back. Stored durably before it is answered."""
+
+from fastapi import APIRouter
+
+from understudy.sessions.replies import Question, Stored, Training, Undone
+from understudy.web.answers import WRITES, documented
+from understudy.web.asked import By, Ready, class_number, own_name
+from understudy.web.requests import Act, Flag, Label, Labels, NewClass, OfItem, PutBack, Who
+
+router = APIRouter(prefix="/api", responses=documented(*WRITES), tags=["decisions"])
+
+
+@router.post("/next")
+def next_item(body: Who, session: Ready, by: By) -> Question:
+    """Lease the most useful item to an annotator, or get the lease that is already held."""
+    return session.next(own_name(by, body.annotator))
+
+
+@router.post("/labels")
+def label(body: Label, session: Ready, by: By) -> Stored:
+    """Say what an item is. Any item may be labelled by anybody at any time, leased or not."""
+    return session.label(
+        body.item,
+        class_number(session, body.label),
+        own_name(by, body.annotator),
+        body.key,
+        seconds=body.seconds,
+        suggestion=body.suggestion,
+        source=body.source,
+    )
+
+
+@router.post("/labels/many")
+def label_many(body: Labels, session: Ready, by: By) -> Stored:
+    """Say that several items are of one class."""
+    number = class_number(session, body.label)
+    return session.label_many(body.items, number, own_name(by, body.annotator), body.key)
+
+
+@router.post("/skip")
+def skip(body: OfItem, session: Ready, by: By) -> Stored:
+    """Not now."""
+    return session.skip(body.item, own_name(by, body.annotator), body.key)
+
+
+@router.post("/dont-know")
+def dont_know(body: OfItem, session: Ready, by: By) -> Stored:
+    """This annotator cannot tell; another may."""
+    return session.dont_know(body.item, own_name(by, body.annotator), body.key)
+
+
+@router.post("/bad")
+def bad(body: OfItem, session: Ready, by: By) -> Stored:
+    """No item of this pool: broken, private, off topic."""
+    return session.bad(body.item, own_name(by, body.annotator), body.key)
+
+
+@router.post("/keep")
+def keep(body: OfItem, session: Ready, by: By) -> Stored:
+    """Looked at again in a review: the label is right."""
+    return session.keep(body.item, own_name(by, body.annotator), body.key)
+
+
+@router.post("/flag")
+def flag(body: Flag, session: Ready, by: By) -> Stored:
+    """Mark an item for somebody to look at, with a note; the item stays leased."""
+    return session.flag(body.item, own_name(by, body.annotator), body.key, on=body.on, note=body.note)
+
+
+@router.post("/put-back")
+def put_back(body: PutBack, session: Ready, by: By) -> Stored:
+    """Let the items be asked again that were skipped, or that nobody knew."""
+    return session.put_back(body.what, own_name(by, body.annotator), body.key)
+
+
+@router.post("/undo")
+def undo(body: Act, session: Ready, by: By) -> Undone:
+    """Take the annotator's last decision back. Again and again goes back step by step."""
+    return session.undo(own_name(by, body.annotator), body.key)
+
+
+@router.post("/release")
+def release(body: Who, session: Ready, by: By) -> dict[str, str]:
+    """Hand back what was leased and not answered."""
+    session.release(own_name(by, body.annotator))
+    return {}
+
+
+@router.post("/classes")
+def add_class(body: NewClass, session: Ready, by: By) -> Stored:
+    """One class more, for everybody."""
+    return session.add_class(body.name, own_name(by, body.annotator), body.key)
+
+
+@router.post("/train")
+def train(body: Who, session: Ready, by: By) -> Training:
+    """Train now, if there is something new to learn; the answer is where training stands."""
+    own_name(by, body.annotator)
+    return session.train()

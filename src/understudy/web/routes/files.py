@@ -1,0 +1,144 @@
+"""Bytes in and out: what an item looks like, labels to take away, labels to bring."""
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Body, HTTPException, Request
+from starlette.responses import Response, StreamingResponse
+
+from understudy.sessions.labels.exports import FORMATS, format_named
+from understudy.sessions.labels.imports import Imported, Tally, read_labels
+from understudy.sessions.labels.outgoing import outgoing
+from understudy.sessions.training.artifacts import Artifacts
+from understudy.web.access import Visitor
+from understudy.web.answers import READS, WRITES, documented
+from understudy.web.asked import By, Ready, own_name
+from understudy.web.content import TEXT, Content, Contents
+from understudy.web.guard import RAW
+from understudy.web.requests import Annotator, ItemInPath
+
+router = APIRouter(prefix="/api", tags=["files"])
+BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {304: {"description": "Still the same as the one that is cached."}}
+IMAGES: Final = dict.fromkeys(("image/jpeg", "image/png", "image/gif", "image/webp"), BINARY)
+FILES: Final = {form.media_type.partition(";")[0]: BINARY for form in FORMATS.values()} | {
+    "application/json": {"schema": {"type": "array", "items": {"type": "object"}}}
+}
+# Even if it were opened in a tab of its own, and even if a browser took it for a page, nothing in it would run.
+HARMLESS: Final = "default-src 'none'; sandbox; frame-ancestors 'none'"
+
+
+def described(content: dict[str, Any], *statuses: int) -> dict[int | str, dict[str, Any]]:
+    """A call that answers with bytes of these types, for its description."""
+    return {200: {"content": content, "description": "The bytes."}, **documented(*statuses)}
+
+
+@router.get(
+    "/items/{item}/content",
+    response_class=Response,
+    responses=described(IMAGES | {"text/plain": {"schema": {"type": "string"}}}, *READS, 404) | UNCHANGED,
+)
+def content(item: ItemInPath, request: Request, session: Ready) -> Response:
+    """The picture or the text itself. A picture is JPEG, PNG, GIF or WebP, whatever its file is."""
+    contents: Contents = request.app.state.contents
+    return sent(contents.content(session.project.pool, item), request)
+
+
+@router.get("/items/{item}/thumbnail", response_class=Response, responses=described(IMAGES, *READS, 404) | UNCHANGED)
+def thumbnail(item: ItemInPath, request: Request, session: Ready) -> Response:
+    """The picture, at most 160 pixels wide and high."""
+    contents: Contents = request.app.state.contents
+    return sent(contents.thumbnail(session.project.pool, item), request)
+
+
+def sent(found: Content, request: Request) -> Response:
+    """The bytes, or word that they have not changed. Kept by this browser only, and never without asking again."""
+    headers = {"ETag": found.tag, "Cache-Control": "private, no-cache", "Content-Security-Policy": HARMLESS}
+    if found.tag in request.headers.get("if-none-match", "")[:1000]:
+        return Response(status_code=304, headers=headers)
+    if found.media_type == TEXT:
+        headers["Content-Disposition"] = "inline"
+    return Response(found.body, media_type=found.media_type, headers=headers)
+
+
+ExportFormat = Literal[
+    "csv",
+    "jsonl",
+    "parquet",
+    "labelstudio",
+    "prodigy",
+    "folders",
+    "predictions-csv",
+    "predictions-jsonl",
+    "predictions-parquet",
+    "model",
+]
+
+
+@router.get("/export", response_class=StreamingResponse, responses=described(FILES, *READS, 404))
+def export(session: Ready, format: ExportFormat = "csv") -> Response:  # noqa: A002
+    """Labels with who, when and why; or class folders, predictions for all items, or the model. A download."""
+    chosen = format_named(format)
+    with session.lock:
+        still = outgoing(session.record, session.project.pool, Artifacts(session.project.artifacts))
+    pieces = chosen.write(still)
+    first = next(pieces, b"")  # what cannot be had is said before the download begins
+    name = f'attachment; filename="{chosen.file_name}"'
+    headers = {"Content-Disposition": name, "Content-Security-Policy": HARMLESS}
+    return StreamingResponse(chain([first], pieces), media_type=chosen.media_type, headers=headers)
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What became of a file of labels. Each tally has a count and the first few names."""
+
+    added: int
+    unchanged: int
+    repeated: int
+    unlabelled: int
+    new_classes: list[str]
+    unknown: Tally  # not in the pool
+    ambiguous: Tally
+    broken: Tally
+    no_text: Tally
+
+
+@router.post(
+    "/import",
+    responses=documented(*WRITES),
+    openapi_extra={"requestBody": {"required": True, "content": {RAW: BINARY}}},
+)
+def import_labels(
+    annotator: Annotator,
+    body: Annotated[bytes, Body(media_type=RAW)],
+    session: Ready,
+    by: By,
+    format: Literal["csv", "jsonl", "parquet", "labelstudio", "folders"] | None = None,  # noqa: A002
+) -> ImportReport:
+    """Bring labels in: the bytes of a file. Without a format it is known by how it begins."""
+    name = own_name(by, annotator)
+    pool = session.project.pool
+    found = read_labels(body, format, pool.ids, items=pool.items, classes=list(session.record.classes))
+    require_own(found, by)
+    stored = session.import_labels(found, name)
+    return ImportReport(
+        added=stored["added"],
+        unchanged=stored["unchanged"],
+        repeated=found.repeated,
+        unlabelled=found.unlabelled,
+        new_classes=list(found.new_classes),
+        unknown=found.not_in_pool,
+        ambiguous=found.ambiguous,
+        broken=found.broken,
+        no_text=found.no_text,
+    )
+
+
+def require_own(found: Imported, visitor: Visitor) -> None:
+    """A file says who labelled; who has a name of their own cannot bring labels in another's."""
+    if visitor.name is None:
+        return
+    other = next((label.annotator for label in found.labels if label.annotator not in (None, visitor.name)), None)
+    if other is not None:
+        raise HTTPException(403, f"the file has labels by {other}; run understudy import where the project is")

@@ -1,0 +1,213 @@
+"""Serving a project until somebody stops it: a port, an address to open, and a clean end."""
+
+import logging
+import signal
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import torch
+import uvicorn
+
+from understudy.errors import UnderstudyError
+from understudy.sessions.opening import open_session
+from understudy.sessions.projects.project import Project
+from understudy.sessions.session import Session
+from understudy.web.access import Access, is_loopback, is_wildcard
+from understudy.web.app import create_app
+from understudy.web.holder import Holder
+from understudy.web.live import Live
+
+FIRST_PORT: Final = 8000
+PORTS_TRIED: Final = 11
+GRACE: Final = 1  # seconds for calls under way; live streams are ended before that
+EARLY: Final = 2.5  # seconds in which a project that cannot be had says so, before a browser is opened for it
+MOST_CONNECTIONS: Final = 500
+
+Progress = Callable[[int, int], None]
+
+
+class Stopped(Exception):
+    """The server was stopped while its project was being prepared."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen. Without a port the first free one from 8000 on is taken."""
+
+    host: str = "127.0.0.1"
+    port: int | None = None
+
+
+class Server(uvicorn.Server):
+    """uvicorn, ended by a signal without a trace, and not held up by open streams."""
+
+    def __init__(self, config: uvicorn.Config, live: Live) -> None:
+        super().__init__(config)
+        self.live = live
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # Not raised again afterwards as uvicorn does: the session must be closed first.
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        self.handle_exit(number, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.live.end()
+        await super().shutdown(sockets)
+
+
+class Preparation:
+    """A session opened in a thread, while the page already says how far it is."""
+
+    def __init__(self, open_it: Callable[[Progress], Session], holder: Holder) -> None:
+        self.open_it, self.holder = open_it, holder
+        self.stopping = threading.Event()
+        self.under_way = threading.Event()  # it takes long, or it is over
+        self.error: BaseException | None = None
+        self.failed: Callable[[], None] = lambda: None
+        self.thread = threading.Thread(target=self.run, name="preparing", daemon=True)
+
+    def run(self) -> None:
+        try:
+            session = self.open_it(self.progress)
+            torch.set_num_threads(1)  # the engine's steps are short, and training has the other cores
+            self.holder.arrive(session)
+        except BaseException as error:  # carried to the main thread
+            self.error = error
+            self.failed()
+        finally:
+            self.under_way.set()
+
+    def progress(self, done: int, total: int) -> None:
+        if self.stopping.is_set():
+            raise Stopped
+        self.holder.progress(done, total)
+        if done:
+            self.under_way.set()
+
+    def end(self) -> None:
+        """Close the session, whether it has arrived or is still on its way."""
+        self.stopping.set()
+        if self.thread.ident is not None:
+            self.thread.join(10.0)
+        if self.holder.session is not None:
+            self.holder.session.close()
+
+
+def serve(
+    project: Project,
+    *,
+    access: Access | None = None,
+    address: Address | None = None,
+    links: dict[str, str | None] | None = None,
+    predictions: Path | None = None,
+    browser: bool = True,
+    say: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Serve a project until Ctrl-C. The page is there at once, also while features are still being made.
+
+    `links` are the personal tokens by name, None where one was given before. `say` prints a line for people.
+    """
+    place = Address() if address is None else address
+    listening = listen(place)
+
+    def open_it(progress: Progress) -> Session:
+        session = open_session(project, predictions=predictions, progress=progress)
+        session.announce(base_url(listening, place.host))
+        for note in project.notes:
+            say(note)
+        return session
+
+    holder = Holder(name=project.name, kind=project.kind)
+    preparation = Preparation(open_it, holder)
+    try:
+        server = server_of(holder, Access() if access is None else access)
+        preparation.failed = lambda: setattr(server, "should_exit", True)
+        preparation.thread.start()
+        preparation.under_way.wait(EARLY)
+        if preparation.error is None:
+            url = base_url(listening, place.host)
+            announce(url, links or {}, say)
+            if browser and is_loopback(place.host) and not links:  # elsewhere it is others who label
+                webbrowser.open(url)
+            server.run([listening])
+    finally:
+        listening.close()
+        preparation.end()
+    if preparation.error is not None and not isinstance(preparation.error, Stopped):
+        raise preparation.error
+    say("stopped; every answer is stored, and the same command goes on")
+
+
+def server_of(holder: Holder, access: Access) -> Server:
+    app = create_app(holder, access)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="understudy: %(message)s")
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="error",  # a client that speaks no HTTP is not our news
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # nobody is believed to speak for another
+        ws="none",
+        timeout_graceful_shutdown=GRACE,
+        timeout_keep_alive=30,
+        limit_concurrency=MOST_CONNECTIONS,
+    )
+    return Server(config, app.state.live)
+
+
+def listen(place: Address) -> socket.socket:
+    """A socket on the port, or on the first free one where none was given."""
+    ports = [place.port] if place.port is not None else list(range(FIRST_PORT, FIRST_PORT + PORTS_TRIED))
+    host = "0.0.0.0" if place.host in ("", "*") else place.host
+    try:
+        family, _, _, _, found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise UnderstudyError(f"{place.host} is no address of this machine; give --host 127.0.0.1, say") from error
+    for port in ports:
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        if sys.platform != "win32":  # there it would take a port away from its owner
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((found[0], port))
+            listening.listen(128)
+            return listening
+        except (OSError, OverflowError) as error:
+            listening.close()
+            reason = getattr(error, "strerror", None) or str(error)
+    if place.port is not None:
+        raise UnderstudyError(f"port {place.port} of {place.host} cannot be had ({reason}); give another --port")
+    raise UnderstudyError(
+        f"none of the ports {ports[0]} to {ports[-1]} of {place.host} can be had ({reason}); give a --port"
+    )
+
+
+def base_url(listening: socket.socket, host: str) -> str:
+    """The address as people type it."""
+    shown = socket.gethostname() if is_wildcard(host) else host
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
+
+
+def announce(url: str, links: dict[str, str | None], say: Callable[[str], None]) -> None:
+    say(f"label at {url}   (Ctrl-C stops; nothing is lost)")
+    for name, token in links.items():
+        say(f"  {name}: {url}?token={token}" if token else f"  {name}: the link of before (--new-links makes new ones)")

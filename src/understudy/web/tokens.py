@@ -1,0 +1,135 @@
+"""Who may come in: tokens by the name they belong to, kept in the project as hashes only.
+
+A token is 256 random bits, so a plain SHA-256 of it tells nobody anything. A password may be guessed, so of that a
+salted scrypt is kept; it is there only to end the logins of a former password.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from understudy.errors import NotStored, UnderstudyError
+
+FORMAT: Final = 1
+FILE: Final = "tokens.json"
+MOST_LOGINS: Final = 1000  # of one project; the oldest end first
+
+
+class Tokens:
+    """The tokens of a project: personal links, and logins by password. Both survive a restart."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self.lock = threading.Lock()
+        known = read(self.path)
+        self.cookie: str = known["cookie"]
+        self.links: dict[str, str] = known["links"]  # name -> hash
+        self.logins: dict[str, str] = known["logins"]  # hash -> name, oldest first
+        self.password: str | None = known["password"]
+
+    def links_for(self, names: Sequence[str], *, anew: bool = False) -> dict[str, str | None]:
+        """A token for each name; None where one was given before, which still works unless `anew`."""
+        made: dict[str, str | None] = dict.fromkeys(names)
+        for name in names:
+            if anew or name not in self.links:
+                token = made[name] = secrets.token_urlsafe(32)
+                self.links[name] = hashed(token)
+        self.store()
+        return made
+
+    def set_password(self, password: str) -> None:
+        """The password from now on. Logins by another one end."""
+        if self.password is not None and is_password(password, self.password):
+            return
+        self.password, self.logins = salted(password), {}
+        self.store()
+
+    def login(self, name: str, password: str) -> str | None:
+        """A new token bound to the name, or None if this is not the password."""
+        if self.password is None or not is_password(password, self.password):
+            return None
+        token = secrets.token_urlsafe(32)
+        with self.lock:
+            kept = list(self.logins.items())[-(MOST_LOGINS - 1) :]
+            before, self.logins = self.logins, dict(kept) | {hashed(token): name}
+            try:
+                self.store()
+            except NotStored:
+                self.logins = before
+                raise
+        return token
+
+    def logout(self, token: str) -> None:
+        """This login ends; a personal link does not."""
+        with self.lock:
+            if self.logins.pop(hashed(token), None) is not None:
+                self.store()
+
+    def owner_of_link(self, token: str, names: Sequence[str]) -> str | None:
+        """Whose link this is, among the names that count now."""
+        given, found = hashed(token), None
+        for name in names:  # all of them, so that the time says nothing
+            if hmac.compare_digest(given, self.links.get(name, "")):
+                found = name
+        return found
+
+    def owner_of_login(self, token: str) -> str | None:
+        """Whose login this is. A hash is looked up, so what its time could tell is of no use."""
+        return self.logins.get(hashed(token))
+
+    def store(self) -> None:
+        """Write the file whole, for the owner's eyes only."""
+        content = {"format": FORMAT, "cookie": self.cookie, "links": self.links, "logins": self.logins}
+        draft = self.path.with_name(f".{FILE}.{os.getpid()}")
+        try:
+            draft.unlink(missing_ok=True)
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                json.dump(content | {"password": self.password}, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise NotStored(f"{self.path} cannot be written ({error.strerror}); make room or check the disk") from error
+
+
+def read(path: Path) -> dict[str, Any]:
+    fresh: dict[str, Any] = {
+        "cookie": f"understudy_{secrets.token_hex(4)}",
+        "links": {},
+        "logins": {},
+        "password": None,
+    }
+    if not path.exists():
+        return fresh
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["format"] != FORMAT:
+            raise ValueError
+        return {name: found[name] for name in fresh}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UnderstudyError(f"{path} cannot be read; delete it, and give everybody a new link") from error
+
+
+def hashed(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+
+
+def salted(password: str) -> str:
+    salt = secrets.token_bytes(16)
+    return f"{salt.hex()}:{stretched(password, salt).hex()}"
+
+
+def is_password(password: str, kept: str) -> bool:
+    salt, _, digest = kept.partition(":")
+    return hmac.compare_digest(stretched(password, bytes.fromhex(salt)), bytes.fromhex(digest))
+
+
+def stretched(password: str, salt: bytes) -> bytes:
+    return hashlib.scrypt(password.encode("utf-8", "replace"), salt=salt, n=2**14, r=8, p=1)

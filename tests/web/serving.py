@@ -1,0 +1,65 @@
+"""Serving a session in a thread, as the command does in a process."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from understudy.sessions.opening import open_session
+from understudy.sessions.projects.project import create_or_open
+from understudy.sessions.session import Session
+from understudy.web.access import Access
+from understudy.web.holder import Holder
+from understudy.web.server import Address, Server, listen, server_of
+
+
+@dataclass
+class Served:
+    url: str
+    client: httpx.Client
+    server: Server
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def app(self) -> Any:
+        return self.server.config.app
+
+    def bearer(self, name: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.tokens[name]}"}
+
+
+@contextmanager
+def served(session: Session | Holder, access: Access | None = None) -> Iterator[Served]:
+    """A server on a free port, stopped at the end."""
+    holder = session if isinstance(session, Holder) else Holder(session)
+    listening = listen(Address(port=0))
+    server = server_of(holder, Access() if access is None else access)
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    try:
+        while not server.started:
+            time.sleep(0.005)
+        with httpx.Client(base_url=url, timeout=20) as client:
+            yield Served(url, client, server)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listening.close()
+    assert not thread.is_alive()
+
+
+@contextmanager
+def opened(folder: Path, source: str | Path = "digits", **settings: Any) -> Iterator[Session]:
+    """A session of a new project, on the digits if nothing else is said."""
+    project = create_or_open(source, project=folder / "project", folder_labels=False, **{"basis_size": 50} | settings)
+    session = open_session(project)
+    try:
+        yield session
+    finally:
+        session.close()

@@ -1,0 +1,227 @@
+"""Tokens, passwords, names: nobody comes in without, and nobody acts as another."""
+
+import json
+import stat
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.routing import iter_route_contexts
+
+from tests.web.serving import Served, served
+from understudy.errors import UnderstudyError
+from understudy.sessions.session import Session
+from understudy.web.access import Access, Tries, allowed_hosts, checked_names, is_loopback, name_in
+from understudy.web.app import create_app
+from understudy.web.tokens import Tokens
+
+
+def every_call(app: Any) -> list[tuple[str, str]]:
+    """All calls there are, with an item filled in: a new one cannot be forgotten. The page's files need no token."""
+    found = [(method, route.path) for route in iter_route_contexts(app.routes) for method in route.methods or ()]
+    return [(method, str(path).replace("{item}", "0")) for method, path in found if path not in app.state.page]
+
+
+@pytest.mark.parametrize("header", [None, "Bearer wrong", "Bearer", "Basic YW5uOmE=", "Bearer \xe4"])
+def test_every_call_is_refused_without_the_right_token(team: Served, header: str | None) -> None:
+    calls = every_call(team.app)
+    assert len(calls) > 25
+    for method, path in calls:
+        headers = {"Content-Type": "application/json"}
+        if header is not None:
+            headers["Authorization"] = header
+        request = team.client.build_request(
+            method, path, headers=[(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        )
+        answer = team.client.send(request)
+        assert answer.status_code == 401, (method, path, answer.text)
+        assert method == "HEAD" or list(answer.json()) == ["detail"]
+
+
+def test_a_token_in_the_query_opens_the_page_only(team: Served) -> None:
+    token = team.tokens["ann"]
+    assert team.client.get(f"/api/status?token={token}").status_code == 401
+    answer = team.client.get(f"/?token={token}")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert "path=/" in cookie
+    with_cookie = {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+    team.client.cookies.clear()
+    assert team.client.get("/api/me", headers=with_cookie).json() == {"annotator": "ann", "login": False, "fixed": True}
+    assert team.client.get("/api/items/0/content", headers=with_cookie).status_code == 200
+    assert team.client.get("/?token=wrong").status_code == 401
+    assert "set-cookie" not in team.client.get("/?token=wrong").headers
+
+
+def test_no_call_takes_the_name_of_another(team: Served) -> None:
+    """Every call that names an annotator, in its body or its query, found by its own description."""
+    described = team.client.get("/openapi.json", headers=team.bearer("ann")).json()
+    tried = 0
+    for path, methods in described["paths"].items():
+        for method, call in methods.items():
+            query = {p["name"] for p in call.get("parameters", []) if p["in"] == "query"}
+            body = call.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            fields = described["components"]["schemas"][body["$ref"].rpartition("/")[2]] if body else {}
+            if path == "/api/login" or "annotator" not in query | set(fields.get("properties", {})):
+                continue
+            values = {"annotator": "bob", "item": 1, "items": [1], "label": 1, "key": uuid.uuid4().hex, "name": "new",
+                      "what": "skipped"}  # fmt: skip
+            sent = {name: value for name, value in values.items() if name in fields.get("properties", {})}
+            answer = team.client.request(
+                method,
+                path,
+                params={"annotator": "bob", "format": "csv"} if "annotator" in query else {},
+                json=sent if body else None,
+                content=None if body or method == "get" else b"id,label\n0,1\n",
+                headers=team.bearer("ann") | ({} if body else {"Content-Type": "application/octet-stream"}),
+            )
+            assert answer.status_code == 403, (path, answer.text)
+            tried += 1
+    assert tried >= 15
+    assert team.client.get("/api/live?annotator=bob", headers=team.bearer("ann")).status_code == 403
+
+
+def test_a_token_counts_only_while_its_owner_is_an_annotator(session: Session, tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    links = tokens.links_for(["ann", "bob"])
+    with served(session, Access(tokens=Tokens(tmp_path), annotators=("ann",))) as again:
+        status = {name: again.client.get("/api/status", headers={"Authorization": f"Bearer {token}"}).status_code
+                  for name, token in links.items()}  # fmt: skip
+    assert status == {"ann": 200, "bob": 401}
+
+
+def test_links_survive_a_restart_and_are_kept_as_hashes_for_the_owner_only(tmp_path: Path) -> None:
+    first = Tokens(tmp_path).links_for(["ann", "bob"])
+    again = Tokens(tmp_path)
+    assert again.links_for(["ann", "bob", "eve"])["ann"] is None
+    assert again.owner_of_link(str(first["ann"]), ["ann", "bob"]) == "ann"
+    assert again.owner_of_link(str(first["ann"]), ["bob"]) is None
+    content = (tmp_path / "tokens.json").read_text()
+    assert str(first["ann"]) not in content
+    assert stat.S_IMODE((tmp_path / "tokens.json").stat().st_mode) == 0o600
+    renewed = again.links_for(["ann"], anew=True)["ann"]
+    assert again.owner_of_link(str(first["ann"]), ["ann"]) is None
+    assert again.owner_of_link(str(renewed), ["ann"]) == "ann"
+
+
+def test_a_spoilt_file_of_tokens_is_said_and_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "tokens.json").write_text('{"format": 1}')
+    with pytest.raises(UnderstudyError, match="delete it"):
+        Tokens(tmp_path)
+    assert (tmp_path / "tokens.json").read_text() == '{"format": 1}'
+
+
+def test_a_password_lets_in_under_a_name_that_then_is_fixed(behind_password: Served) -> None:
+    client = behind_password.client
+    assert client.get("/api/me").json() == {"annotator": None, "login": True, "fixed": False}
+    assert client.get("/api/status").status_code == 401
+    assert client.post("/api/login", json={"annotator": "ann", "password": "wrong"}).status_code == 401
+    answer = client.post("/api/login", json={"annotator": "ann", "password": "open sesame"})
+    assert (answer.status_code, answer.json()) == (200, {"annotator": "ann"})
+    assert client.get("/api/me").json() == {"annotator": "ann", "login": False, "fixed": True}
+    assert client.post("/api/next", json={"annotator": "ann"}).status_code == 200
+    assert client.post("/api/next", json={"annotator": "bob"}).status_code == 403
+    cookie = dict(client.cookies)
+    assert client.post("/api/logout", json={}).status_code == 200
+    assert client.get("/api/status").status_code == 401
+    client.cookies.update(cookie)  # kept by somebody
+    assert client.get("/api/status").status_code == 401
+
+
+def test_logins_survive_a_restart_but_not_another_password(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    tokens.set_password("first")
+    token = str(tokens.login("ann", "first"))
+    again = Tokens(tmp_path)
+    again.set_password("first")
+    assert again.owner_of_login(token) == "ann"
+    assert "first" not in (tmp_path / "tokens.json").read_text()
+    other = Tokens(tmp_path)
+    other.set_password("second")
+    assert other.owner_of_login(token) is None
+    assert other.login("ann", "first") is None
+    assert json.loads((tmp_path / "tokens.json").read_text())["logins"] == {}
+
+
+def test_a_link_does_not_open_where_a_password_is_wanted_nor_a_login_where_links_are(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    link = str(tokens.links_for(["ann"])["ann"])
+    tokens.set_password("first")
+    login = str(tokens.login("ann", "first"))
+    assert Access(tokens=tokens, password=True).visitor_with(link) is None
+    assert Access(tokens=tokens, annotators=("ann",)).visitor_with(login) is None
+
+
+def test_guessing_passwords_is_slow(behind_password: Served) -> None:
+    guess = {"annotator": "eve", "password": "guess"}
+    found = [behind_password.client.post("/api/login", json=guess) for _ in range(7)]
+    assert [answer.status_code for answer in found] == [401] * 5 + [429] * 2
+    assert int(found[-1].headers["retry-after"]) >= 1
+    right = behind_password.client.post("/api/login", json=guess | {"password": "open sesame"})
+    assert right.status_code == 429  # not even the right one tells an attacker anything before the wait is over
+
+
+def test_each_wrong_password_makes_the_wait_longer_and_the_right_one_ends_it() -> None:
+    now = [0.0]
+    tries = Tries(lambda: now[0])
+    waits = []
+    for _ in range(14):
+        tries.failed("a")
+        waits.append(tries.wait("a"))
+        now[0] += waits[-1]
+    assert waits[:7] == [0, 0, 0, 0, 1, 2, 4]
+    assert waits[-1] == 60
+    assert tries.wait("b") == 0
+    tries.succeeded("a")
+    tries.failed("a")
+    assert tries.wait("a") == 0
+    for number in range(3000):
+        tries.failed(str(number))
+    assert len(tries.failures) == 1000
+
+
+def test_no_password_is_asked_for_where_none_is_wanted(server: Served, team: Served) -> None:
+    body = {"annotator": "ann", "password": "x"}
+    assert server.client.post("/api/login", json=body).status_code == 404
+    assert team.client.post("/api/login", json=body, headers=team.bearer("ann")).status_code == 404
+
+
+def test_an_address_that_others_can_reach_needs_tokens_or_a_password() -> None:
+    assert is_loopback("127.0.0.1")
+    assert is_loopback("localhost")
+    assert is_loopback("::1")
+    assert not is_loopback("0.0.0.0")
+    assert not is_loopback("::")
+    assert not is_loopback("192.0.2.1")
+    for host in ("0.0.0.0", "192.0.2.1"):
+        with pytest.raises(UnderstudyError, match="--annotators"):
+            allowed_hosts(host, guarded=False)
+    assert allowed_hosts("0.0.0.0", guarded=True) is None
+    hosts = allowed_hosts("192.0.2.1", guarded=True)
+    assert hosts is not None
+    assert "192.0.2.1" in hosts
+    assert "evil.example" not in hosts
+
+
+def test_the_name_in_a_host_header() -> None:
+    assert name_in("Localhost:80") == "localhost"
+    assert name_in("[::1]:80") == "::1"
+    assert name_in("localhost.") == "localhost"
+    for bad in ("a@localhost", "localhost/x", "localhost:x", "localhost?x", "[", ""):
+        assert name_in(bad) == ""
+
+
+def test_names_of_annotators_are_checked() -> None:
+    assert checked_names("ann, bob") == ("ann", "bob")
+    for bad in ("ann,ann", "", "ann,,bob", "a\nb", "x" * 65):
+        with pytest.raises(UnderstudyError, match="names that differ"):
+            checked_names(bad)
+
+
+def test_an_app_without_a_rule_listens_to_loopback_names_only(session: Session) -> None:
+    app = create_app(session)
+    assert app.state.access.is_host("localhost:1")
+    assert not app.state.access.is_host("example.org")

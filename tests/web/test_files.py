@@ -1,0 +1,72 @@
+"""Labels taken away and brought in through the web."""
+
+import io
+import zipfile
+
+import pytest
+
+from tests.web.serving import Served
+from understudy.sessions.labels.exports import FORMATS
+from understudy.sessions.session import Session
+from understudy.web.guard import MOST_IMPORTED
+
+RAW = {"Content-Type": "application/octet-stream"}
+
+
+def table(session: Session, *rows: tuple[int, str, str]) -> bytes:
+    lines = [f"{session.project.pool.ids[row]},{label},{who}" for row, label, who in rows]
+    return "\n".join(["id,label,annotator", *lines]).encode()
+
+
+def test_labels_brought_in_can_be_taken_away(server: Served, session: Session) -> None:
+    sent = table(session, (500, "3", "zoe"), (501, "4", "zoe"))
+    first = server.client.post("/api/import?annotator=ann&format=csv", content=sent, headers=RAW)
+    assert (first.status_code, first.json()["added"]) == (200, 2)
+    again = server.client.post("/api/import?annotator=ann", content=sent, headers=RAW).json()
+    assert (again["added"], again["unchanged"]) == (0, 2)
+    unknown = server.client.post("/api/import?annotator=ann", content=b"id,label\nnobody,3\n", headers=RAW).json()
+    assert (unknown["added"], unknown["unknown"]["count"]) == (0, 1)
+    assert "nobody" in unknown["unknown"]["first"][0]
+    taken = server.client.get("/api/export?format=csv")
+    assert taken.headers["content-disposition"] == 'attachment; filename="labels.csv"'
+    assert session.project.pool.ids[500] in taken.text
+    assert "zoe" in taken.text
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_a_download_or_says_why_not(server: Served, name: str) -> None:
+    answer = server.client.get(f"/api/export?format={name}")
+    assert answer.status_code in ((200, 404) if name.startswith(("predictions", "model")) else (200,))
+    if answer.status_code == 404:
+        assert "no model yet" in answer.json()["detail"]
+        return
+    assert answer.headers["content-type"] == FORMATS[name].media_type
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert answer.headers["cache-control"] == "no-store"
+    if answer.headers["content-type"] == "application/zip":
+        assert zipfile.ZipFile(io.BytesIO(answer.content)).testzip() is None
+
+
+def test_what_cannot_be_read_or_is_too_much_is_refused(server: Served) -> None:
+    for content in (b"", b"\x89PNG", b"{", b"\xff\xfe", b"PK\x03\x04", b"PAR1"):
+        answer = server.client.post("/api/import?annotator=ann", content=content, headers=RAW)
+        assert answer.status_code == 422, content
+        assert "\n" not in answer.json()["detail"]
+        assert "/tmp" not in answer.text
+    large = server.client.post("/api/import?annotator=ann", content=b" " * (MOST_IMPORTED + 1), headers=RAW)
+    assert large.status_code == 413
+    assert server.client.post("/api/import?annotator=ann", json={}).status_code == 415
+    assert server.client.get("/api/export?format=pickle").status_code == 422
+    assert server.client.get("/api/export?format=../../etc/passwd").status_code == 422
+
+
+def test_nobody_brings_labels_in_anothers_name(team: Served, session: Session) -> None:
+    def bring(who: str) -> int:
+        sent = table(session, (510, "3", who))
+        headers = RAW | team.bearer("ann")
+        return team.client.post("/api/import?annotator=ann&format=csv", content=sent, headers=headers).status_code
+
+    assert bring("bob") == 403
+    assert session.card(510).labels == {}
+    assert bring("ann") == 200
+    assert session.card(510).labels == {"ann": 3}

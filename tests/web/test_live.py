@@ -1,0 +1,153 @@
+"""The stream of live numbers: soon, not too often, by whoever may hear it, and over when the server is."""
+
+import asyncio
+import json
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.web.serving import Served, served
+from understudy.sessions.session import Session
+from understudy.web import live as module
+from understudy.web.holder import Holder
+
+
+def statuses(lines: Iterator[str]) -> Iterator[dict[str, object]]:
+    for line in lines:
+        if line.startswith("data: "):
+            yield json.loads(line.removeprefix("data: "))
+
+
+def label(server: Served, item: int) -> int:
+    body = {"item": item, "label": 1, "annotator": "ann", "key": uuid.uuid4().hex}
+    return int(httpx.post(f"{server.url}/api/labels", json=body, timeout=20).json()["labelled"])
+
+
+def test_the_status_comes_at_once_and_after_a_label(server: Served) -> None:
+    with server.client.stream("GET", "/api/live") as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers["cache-control"] == "no-store"
+        found = statuses(answer.iter_lines())
+        assert next(found)["phase"] == "ready"
+        labelled = label(server, 200)
+        start = time.monotonic()
+        while next(found)["labelled"] != labelled:
+            pass
+        assert time.monotonic() - start < 2
+
+
+def test_many_changes_are_few_events(server: Served) -> None:
+    seen: list[object] = []
+    with server.client.stream("GET", "/api/live") as answer:
+        found = statuses(answer.iter_lines())
+        next(found)
+        start = time.monotonic()
+        worker = threading.Thread(target=lambda: [label(server, 300 + item) for item in range(40)])
+        worker.start()
+        last = None
+        while last != 339 and time.monotonic() - start < 20:
+            status = next(found)
+            seen.append(status["version"])
+            if not worker.is_alive():
+                break
+        worker.join()
+        took = time.monotonic() - start
+    assert len(seen) <= 5 * took + 3
+
+
+def test_who_has_the_page_open_is_online_until_it_is_closed(server: Served, session: Session) -> None:
+    def online() -> list[str]:
+        return session.status().online
+
+    with (
+        server.client.stream("GET", "/api/live?annotator=eve") as answer,
+        httpx.stream("GET", f"{server.url}/api/live?annotator=eve", timeout=20) as second,
+    ):
+        open_streams = [statuses(stream.iter_lines()) for stream in (answer, second)]
+        for stream in open_streams:
+            next(stream)
+        wait_until(lambda: "eve" in online())
+    wait_until(lambda: "eve" not in online())
+
+
+def test_the_owner_of_a_token_is_online_without_saying_who(team: Served, session: Session) -> None:
+    with team.client.stream("GET", "/api/live", headers=team.bearer("bob")) as answer:
+        found = statuses(answer.iter_lines())
+        next(found)
+        wait_until(lambda: "bob" in session.status().online)
+
+
+def test_while_a_project_is_prepared_the_page_hears_how_far_it_is(session: Session) -> None:
+    holder = Holder(name="birds")
+    with served(holder) as running:
+        with running.client.stream("GET", "/api/live?annotator=ann") as answer:
+            found = statuses(answer.iter_lines())
+            first = next(found)
+            assert (first["project"], first["phase"], first["done"]) == ("birds", "preparing", 0)
+            holder.progress(5, 10)
+            second = next(found)
+            assert (second["phase"], second["done"], second["total"]) == ("preparing", 5, 10)
+            early = httpx.post(f"{running.url}/api/next", json={"annotator": "ann"})
+            assert (early.status_code, early.headers["retry-after"]) == (503, "1")
+            assert "5 of 10" in early.json()["detail"]
+            assert httpx.get(f"{running.url}/api/items/0/content").status_code == 503
+            assert httpx.get(f"{running.url}/api/status").json()["phase"] == "preparing"
+            assert httpx.get(f"{running.url}/").status_code == 200
+            holder.arrive(session)
+            while next(found)["phase"] != "ready":
+                pass
+            wait_until(lambda: "ann" in session.status().online)
+        assert httpx.post(f"{running.url}/api/next", json={"annotator": "ann"}).status_code == 200
+
+
+def test_open_streams_do_not_hold_up_the_end(session: Session) -> None:
+    with (
+        served(session) as running,
+        httpx.stream("GET", f"{running.url}/api/live?annotator=ann", timeout=20) as answer,
+    ):
+        lines = answer.iter_lines()
+        while not next(lines).startswith("data: "):
+            pass
+        start = time.monotonic()
+        running.server.should_exit = True
+        for _ in lines:  # ends, without an error
+            pass
+        assert time.monotonic() - start < 2
+    wait_until(lambda: "ann" not in session.status().online)
+
+
+def test_a_quiet_stream_beats_now_and_then(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEARTBEAT", 0.2)
+    with server.client.stream("GET", "/api/live") as answer:
+        assert any(line.startswith(":") for line in answer.iter_lines())
+
+
+def test_a_hundred_listeners_need_one_thread(server: Served) -> None:
+    async def listen() -> int:
+        async with httpx.AsyncClient(
+            base_url=server.url, timeout=20, limits=httpx.Limits(max_connections=200)
+        ) as client:
+            requests = [client.send(client.build_request("GET", "/api/live"), stream=True) for _ in range(100)]
+            answers = await asyncio.gather(*requests)
+            for answer in answers:
+                async for line in answer.aiter_lines():
+                    if line.startswith("data: "):
+                        break
+            watching = sum(thread.name == "live" for thread in threading.enumerate())
+            for answer in answers:
+                await answer.aclose()
+            return watching
+
+    assert asyncio.run(listen()) == sum(thread.name == "live" for thread in threading.enumerate())
+
+
+def wait_until(holds: object, seconds: float = 5.0) -> None:
+    assert callable(holds)
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
