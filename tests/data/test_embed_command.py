@@ -77,8 +77,8 @@ def test_fail_ends_with_all_faults_named(
         main()
     said = capsys.readouterr().err
     assert said.startswith("understudy: 2 items cannot be used:\n  ")
-    assert "0000.png: no image format" in said
-    assert "0012.png: no image format" in said
+    assert "0000.png: none of the image formats" in said
+    assert "0012.png: none of the image formats" in said
     assert not photos.with_name("photos.features").exists()
 
 
@@ -91,7 +91,7 @@ def test_fail_names_the_faults_of_the_source_with_those_of_its_images(
     (photos / "list.csv").write_text(lines)
     said = refused(monkeypatch, capsys, str(photos / "list.csv"), "--encoder", "pixels", "--on-error", "fail")
     assert said.startswith("understudy: 3 items cannot be used:\n  line 4: there is no file gone.png")
-    assert "cats/0000.png: no image format" in said
+    assert "cats/0000.png: none of the image formats" in said
     assert "dogs/0012.png: the file is empty" in said
 
 

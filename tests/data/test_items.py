@@ -142,7 +142,7 @@ def test_the_stamp_of_a_file_changes_when_the_file_does(tmp_path: Path) -> None:
 def test_broken_files_are_named_as_the_caller_names_them(tmp_path: Path) -> None:
     (tmp_path / "x.png").write_bytes(b"no image")
     items = ImageFiles([tmp_path / "x.png"], ["cats/x.png"])
-    with pytest.raises(ItemFault, match=r"^cats/x.png: no image format"):
+    with pytest.raises(ItemFault, match=r"^cats/x.png: none of the image formats"):
         items.decode(0, items.read(0))
 
 

@@ -64,7 +64,18 @@ def test_a_missing_library_says_which_extra_brings_it(
 
 
 def test_every_kind_is_listed_with_what_it_needs() -> None:
-    assert set(ENCODERS) == {"resnet18", "resnet101", "vgg16", "timm", "hf", "text", "onnx", "pixels", "python"}
+    assert set(ENCODERS) == {
+        "resnet18",
+        "resnet101",
+        "vgg16",
+        "timm",
+        "hf",
+        "text",
+        "onnx",
+        "pixels",
+        "words",
+        "python",
+    }
     assert all((entry.library is None) == (entry.extra is None) for entry in ENCODERS.values())
 
 
@@ -123,5 +134,5 @@ def test_the_list_fits_into_80_columns_and_promises_no_more_than_it_knows() -> N
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[0].split() == ["encoder", "what", "it", "is", "columns", "extra", "found"]
-    assert [line.split()[0] for line in lines[1:10]] == [entry.syntax for entry in ENCODERS.values()]
+    assert [line.split()[0] for line in lines[1:11]] == [entry.syntax for entry in ENCODERS.values()]
     assert "found: the library is there, no more" in result.stdout
