@@ -100,13 +100,32 @@ export async function back(): Promise<void> {
   if (waiting.value === 0 && (screen.value === null || stranded.value)) await askNext();
 }
 
+/** Items decided in this browser, in any tab, of which the server has not heard yet. */
+function queuedItems(): Set<number> {
+  const entries = box?.entries().filter((entry) => entry.path !== "api/flag") ?? [];
+  return new Set(entries.flatMap((entry) => (entry.item === null ? [] : [entry.item])));
+}
+
+/** The server asks for what waits here to be sent: nobody is asked twice. */
+async function passOver(queued: Set<number>): Promise<void> {
+  for (const item of queued) decided.add(item);
+  await lookAhead();
+  if (screen.value === null && !stepLocally()) setTimeout(() => screen.value === null && void askNext(), 1000);
+}
+
 let asking = false;
 export async function askNext(): Promise<void> {
   if (asking || annotator.value === null || status.value?.phase !== "ready") return;
   asking = true;
   try {
-    await show(await post<Question>("api/next", { annotator: annotator.value }));
-    sendAway.value = null;
+    const queued = queuedItems(); // before the call: what is sent meanwhile is decided all the same
+    const question = await post<Question>("api/next", { annotator: annotator.value });
+    for (const item of queuedItems()) queued.add(item);
+    if (question.item !== null && queued.has(question.item)) await passOver(queued);
+    else {
+      await show(question);
+      sendAway.value = null;
+    }
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     if (error.trouble === "locked") locked.value = true;

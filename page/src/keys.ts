@@ -84,12 +84,12 @@ export function isTyping(target: EventTarget | null): boolean {
   );
 }
 
-/** Space and Enter belong to the button or link that has the focus. */
+/** Space and Enter belong to the button that has the focus; to a link, Enter alone. */
 export function belongsToFocus(key: string, target: EventTarget | null): boolean {
   return (
     (key === "Space" || key === "Enter") &&
     target instanceof Element &&
-    target.closest("button, a, summary, [role=option]") !== null
+    target.closest(key === "Space" ? "button, summary, [role=option]" : "button, a, summary, [role=option]") !== null
   );
 }
 

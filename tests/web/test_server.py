@@ -141,6 +141,11 @@ def test_a_taken_port_is_said_and_without_one_the_next_is_tried(monkeypatch: pyt
             listen(Address())
 
 
+def test_an_answer_is_sent_at_once_and_not_held_back_until_there_is_more() -> None:
+    with listen(Address(port=0)) as listening:
+        assert listening.proto == socket.IPPROTO_TCP  # asyncio looks at it before it sets TCP_NODELAY
+
+
 def test_links_are_printed_once_and_then_only_remembered() -> None:
     lines: list[str] = []
     announce("http://127.0.0.1:8000/", {"ann": "secret", "bob": None}, lines.append)

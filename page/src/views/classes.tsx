@@ -119,6 +119,7 @@ export function FindClass({ mode, onChoose }: { mode: "find" | "add"; onChoose: 
     <Dialog title={mode === "find" ? "Find a class" : "Add a class"}>
       <input
         ref={input}
+        autoFocus
         class="field"
         type="text"
         data-testid="find-class"

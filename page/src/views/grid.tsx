@@ -142,16 +142,12 @@ export function GridView() {
             )}
           </div>
           <div class="grid-foot">
-            <button
-              type="button"
-              class="main"
-              data-testid="grid-confirm"
-              disabled={!tiles || tiles.length === 0}
-              onClick={confirm}
-            >
-              {chosen.length > 0 ? `Label ${chosen.length} as “${className(index)}”` : "None of these; show others"}{" "}
-              <kbd>{shownKey(keyOf("confirm", keyMap.value))}</kbd>
-            </button>
+            {tiles?.length !== 0 && (
+              <button type="button" class="main" data-testid="grid-confirm" disabled={!tiles} onClick={confirm}>
+                {chosen.length > 0 ? `Label ${chosen.length} as “${className(index)}”` : "None of these; show others"}{" "}
+                <kbd>{shownKey(keyOf("confirm", keyMap.value))}</kbd>
+              </button>
+            )}
             <button type="button" data-testid="undo" onClick={takeBack}>
               Undo <kbd>{shownKey(keyOf("undo", keyMap.value))}</kbd>
             </button>

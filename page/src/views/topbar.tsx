@@ -44,7 +44,10 @@ export function Nav({ below = false }: { below?: boolean }) {
           href={`#/${each}`}
           data-testid={below ? `thumb-${each}` : `nav-${each}`}
           aria-current={each === view.value ? "page" : undefined}
-          onClick={() => (view.value = each)}
+          onClick={() => {
+            view.value = each;
+            document.getElementById("main")?.focus({ preventScroll: true }); // also where it is open already
+          }}
         >
           <svg viewBox="0 0 24 24" width="20" height="20" aria-hidden="true">
             <path d={ICONS[each]} />

@@ -184,7 +184,8 @@ def listen(place: Address) -> socket.socket:
     except (OSError, UnicodeError) as error:
         raise UnderstudyError(f"{place.host} is no address of this machine; give --host 127.0.0.1, say") from error
     for port in ports:
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        # Named, or asyncio does not see that it is TCP, and answers wait 40 ms for the other side to say that it hears.
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         if sys.platform != "win32":  # there it would take a port away from its owner
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
