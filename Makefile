@@ -5,6 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 CORE := .venv/.installed-core
 PEERS := .venv-peers
+TESTERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo label test check page bench bench-strategies bench-label soak format clean
@@ -33,8 +34,8 @@ label: $(CORE)  ## label small digits in the browser
 demo: $(STAMP)  ## compare four strategies on the digits: a table, and a report in demo/
 	@$(BIN)/understudy demo
 
-test: $(STAMP)  ## run all tests
-	@$(BIN)/python -m pytest
+test: $(STAMP)  ## run all tests, in two processes (TESTERS=4 make test: in four)
+	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile
 
 check: $(STAMP)  ## format, lint, types, layers and documentation
 	$(BIN)/ruff format --check .
@@ -60,8 +61,9 @@ $(PEERS)/.installed: pyproject.toml constraints.txt
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[peers]"
 	@touch $@
 
-bench-label: $(STAMP)  ## time from a label to its answer, at 60,000 and at 1,000 items
+bench-label: $(STAMP)  ## time from a label to its answer, and from a key to the next image
 	$(BIN)/python benchmarks/label_latency.py --out benchmarks/results/label-latency.json
+	$(BIN)/python benchmarks/page_speed.py --out benchmarks/results/page-speed.json
 
 soak: $(STAMP)  ## kill the server, compare and embed again and again: is anything lost? about 40 minutes
 	$(BIN)/python benchmarks/label_kills.py --kills 50 --labels 2000 --out benchmarks/results/soak-label.json

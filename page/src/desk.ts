@@ -355,9 +355,6 @@ function comeBack(question: Question): void {
 function stored(entry: Entry, reply: unknown, isLast: boolean): void {
   count();
   const answer = reply as Partial<Stored> & Partial<Undone>;
-  if (status.value && typeof answer.labelled === "number" && answer.labelled !== status.value.labelled) {
-    status.value = { ...status.value, labelled: answer.labelled };
-  }
   const isUndo = entry.path === "api/undo";
   if (isUndo) announcement.value = "Undone.";
   if (!isLast || !answer.next) return;

@@ -1,14 +1,22 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { cameByTab, focusStage } from "./focus.ts";
 import { dialog } from "./state.ts";
 
-/** A window over the page: the browser keeps the focus inside and gives it back. */
+/**
+ * A window over the page. The browser keeps the focus inside and gives it back; where the window was opened by a click,
+ * the item gets it, so that the next key is an answer.
+ */
 export function Dialog({ title, testid, children }: { title: string; testid?: string; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
     const element = ref.current;
     if (element && !element.open) element.showModal();
-    return () => element?.close();
+    const walked = cameByTab();
+    return () => {
+      element?.close();
+      if (!walked) focusStage();
+    };
   }, []);
   const close = () => (dialog.value = null);
   return (

@@ -53,6 +53,21 @@ export function classKeys(names: readonly string[], map: KeyMap = {}): (string |
   });
 }
 
+/** For the help: which keys are which classes. Classes that are called by their own key are said in one row. */
+export function classRows(names: readonly string[], map: KeyMap = {}): { key: string; words: string }[] {
+  const keys = classKeys(names, map);
+  const named = names.filter((name, i) => keys[i] === name).sort();
+  const inOne = named.length > 2;
+  const rows = names.flatMap((name, i) => {
+    const key = keys[i];
+    return !key || (inOne && key === name) ? [] : [{ key, words: `Class “${name}”` }];
+  });
+  if (!inOne) return rows;
+  const unbroken = Number(named.at(-1)) - Number(named[0]) === named.length - 1;
+  const key = unbroken ? `${named[0]} … ${named.at(-1)}` : named.join(" ");
+  return [{ key, words: "The class of that name" }, ...rows];
+}
+
 export function keyOf(action: Action, map: KeyMap = {}): string {
   return map[action] ?? ACTIONS.find((each) => each.action === action)?.key ?? "";
 }
@@ -81,15 +96,6 @@ export function classOfKey(key: string, names: readonly string[], map: KeyMap): 
 export function isTyping(target: EventTarget | null): boolean {
   return (
     target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
-  );
-}
-
-/** Space and Enter belong to the button that has the focus; to a link, Enter alone. */
-export function belongsToFocus(key: string, target: EventTarget | null): boolean {
-  return (
-    (key === "Space" || key === "Enter") &&
-    target instanceof Element &&
-    target.closest(key === "Space" ? "button, summary, [role=option]" : "button, a, summary, [role=option]") !== null
   );
 }
 

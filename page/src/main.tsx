@@ -15,6 +15,7 @@ import "./css/cards.css";
 import "./css/pages.css";
 import "./css/narrow.css";
 import type { Me, Status } from "./types.ts";
+import { sentence } from "./words.ts";
 import { ExportView } from "./views/export.tsx";
 import { GridView } from "./views/grid.tsx";
 import { LabelView } from "./views/label.tsx";
@@ -32,7 +33,7 @@ const PAGES: Record<View, () => preact.JSX.Element | null> = {
   export: ExportView,
 };
 
-const trouble = signal("");
+const trouble = signal<{ heading: string; words: string } | null>(null);
 const started = signal(false);
 
 addEventListener("hashchange", () => {
@@ -48,8 +49,8 @@ function App() {
     return (
       <main class="welcome">
         <div class="card" role="alert" data-testid="trouble">
-          <h1>Not yet</h1>
-          <p>{trouble.value}</p>
+          <h1>{trouble.value.heading}</h1>
+          <p>{trouble.value.words}</p>
         </div>
       </main>
     );
@@ -118,20 +119,30 @@ async function leave(): Promise<void> {
   location.reload();
 }
 
+function inTheWay(failure: Failure | null, error: unknown): { heading: string; words: string } {
+  if (failure?.trouble === "locked")
+    return {
+      heading: "You need your personal link",
+      words:
+        "Everybody who labels here has a link of their own. Please open the one that you were sent. " +
+        "If you cannot find it, ask the person who sent it for a new one.",
+    };
+  if (failure?.trouble === "away")
+    return { heading: "The server does not answer", words: "This page tries again by itself." };
+  return { heading: "This page cannot start", words: sentence(failure?.message ?? String(error)) };
+}
+
 async function first(): Promise<void> {
   try {
     const who = await get<Me>("api/me");
     const known = who.annotator ?? (who.login ? null : name.value || null);
     if (!who.login || who.annotator !== null) take(await get<Status>("api/status"));
     me.value = who;
-    trouble.value = "";
+    trouble.value = null;
     if (known !== null) await begin(known);
   } catch (error) {
     const failure = error instanceof Failure ? error : null;
-    trouble.value =
-      failure?.trouble === "away"
-        ? "The server does not answer. This page tries again by itself."
-        : (failure?.message ?? String(error));
+    trouble.value = inTheWay(failure, error);
     if (failure?.trouble === "away") setTimeout(() => void first(), 1000);
   }
 }

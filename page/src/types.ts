@@ -60,6 +60,7 @@ export interface Status {
   bad: number;
   flagged: number;
   audited: number;
+  audit_missing: number;
   accuracy: number | null;
   interval: [number, number] | null;
   trained_at: number | null;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { classKeys, classOfKey, keyOf, nameOf } from "../src/keys.ts";
+import { classKeys, classOfKey, classRows, keyOf, nameOf } from "../src/keys.ts";
 
 const press = (
   key: string,
@@ -20,6 +20,20 @@ describe("keys", () => {
     expect(classKeys(digits)).toEqual(digits);
     expect(classKeys([...digits, "none of these"]).slice(9)).toEqual(["9", "Shift+1"]);
     expect(classKeys(["cat", "1", "0", "dog"])).toEqual(["1", "2", "0", "3"]);
+  });
+
+  it("are said in the help as they are", () => {
+    const digits = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    const ofThatName = "The class of that name";
+    expect(classRows(digits)).toEqual([{ key: "0 … 9", words: ofThatName }]);
+    expect(classRows([...digits, "none"])).toContainEqual({ key: "Shift+1", words: "Class “none”" });
+    expect(classRows(["1", "2", "7", "cat"])[0]).toEqual({ key: "1 2 7", words: ofThatName });
+    expect(classRows(["cat", "1"])).toEqual([
+      { key: "1", words: "Class “cat”" },
+      { key: "2", words: "Class “1”" },
+    ]);
+    expect(classRows(["cat"], { "class-0": "c" })).toEqual([{ key: "c", words: "Class “cat”" }]);
+    expect(classRows(Array.from({ length: 21 }, (_, i) => `class ${i}`))).toHaveLength(20);
   });
 
   it("stay the same when a class is added", () => {

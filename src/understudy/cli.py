@@ -245,7 +245,9 @@ def label(
     project: Annotated[Path | None, typer.Option(help="The project's folder; PATH.understudy if not given.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Label 8x8 digits: needs nothing at all.")] = False,
     encoder: Annotated[str | None, typer.Option(help="See `understudy encoders`; the best that is there.")] = None,
-    store: Annotated[str | None, typer.Option(metavar="URL", help="postgresql://... in place of a file.")] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="postgresql://USER@HOST/NAME; password in PGPASSWORD.")
+    ] = None,
     host: Annotated[
         str, typer.Option(help="Where to listen; others than this machine need what follows.")
     ] = "127.0.0.1",
@@ -261,7 +263,7 @@ def label(
             prompt="Password",
             prompt_required=False,
             hide_input=True,
-            help="One for all; asked for where it is not given.",
+            help="One for all. Alone at the end: asked for. Others can read a command line.",
         ),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Whether to open the page.")] = True,
@@ -289,12 +291,15 @@ def label(
     if source is None and project is None and not demo:
         raise UnderstudyError("there is nothing to label; give a PATH, or --demo to try it on digits")
     from understudy.data.columns import parsed
+    from understudy.learners.named import make_learner
     from understudy.sessions.projects.project import create_or_open
-    from understudy.web.access import access_for, allowed_hosts
+    from understudy.web.access import access_for, checked_access
     from understudy.web.server import Address, serve
 
     find_modules_here()
-    allowed_hosts(host, guarded=annotators is not None or password is not None)  # before anything is made
+    if learner is not None:
+        make_learner(learner)  # one that is not there would be found out only by the first training
+    checked_access(host, annotators, password)  # before anything is made
     opened = create_or_open(
         source,
         project=project,
@@ -315,12 +320,10 @@ def label(
         basis_size=basis_size,
         seed=seed,
     )
-    access, links = access_for(opened.folder, host, annotators=annotators, password=password, new_links=new_links)
     serve(
         opened,
-        access=access,
+        enter=lambda: access_for(opened.folder, host, annotators=annotators, password=password, new_links=new_links),
         address=Address(host, port),
-        links=links,
         predictions=predictions,
         browser=browser,
         say=typer.echo,
@@ -342,6 +345,9 @@ def import_(
     add_classes: Annotated[
         bool, typer.Option("--add-classes/--no-add-classes", help="Whether labels that are no class yet become one.")
     ] = True,
+    many_classes: Annotated[
+        bool, typer.Option("--many-classes", help="Add new classes also where they are suspiciously many.")
+    ] = False,
     store: Annotated[str | None, typer.Option(metavar="URL", help="The project's database, if it is no file.")] = None,
 ) -> None:
     """Bring labels into a project. What it has already, by the same annotator, is not stored again."""
@@ -350,7 +356,14 @@ def import_(
 
     named = None if columns is None else parsed(columns)
     for line in import_labels(
-        project, file, form, annotator=annotator, columns=named, add_classes=add_classes, store=store
+        project,
+        file,
+        form,
+        annotator=annotator,
+        columns=named,
+        add_classes=add_classes,
+        many_classes=many_classes,
+        store=store,
     ):
         typer.echo(line)
 

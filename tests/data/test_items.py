@@ -12,7 +12,7 @@ from PIL import Image
 
 from understudy import UnderstudyError
 from understudy.data.faults import ItemFault
-from understudy.data.items import ArrayImages, ImageFiles, Items, StoredImages, Texts, printable
+from understudy.data.items import ArrayImages, ImageFiles, Items, StoredImages, Texts, content_of, printable
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (3, 4, 5, 3), dtype=np.uint8)
 
@@ -170,6 +170,35 @@ def test_arrays_that_are_no_images_are_refused(pixels: np.ndarray) -> None:
 def test_a_cell_without_an_image_is_a_fault(cell: object) -> None:
     with pytest.raises(ItemFault, match=r"^row 0: no image in its cell"):
         StoredImages(Cells(cell), ["row 0"]).read(0)
+
+
+def test_a_cell_leads_out_of_its_folder_only_where_it_may(tmp_path: Path) -> None:
+    inside, secret = tmp_path / "table", tmp_path / "secret.png"
+    (inside / "deep").mkdir(parents=True)
+    for path in (secret, inside / "own.png"):
+        path.write_bytes(path.name.encode())
+    (inside / "link.png").symlink_to(secret)
+    (inside / "deep" / "beside.png").symlink_to("../own.png")
+    paths = [str(secret), "../secret.png", "link.png", "a\0b", "own.png", "deep/../own.png", "deep/beside.png"]
+    free = StoredImages([{"bytes": None, "path": path} for path in paths].__getitem__, paths, folder=inside)
+    assert free.read(0) == secret.read_bytes()
+    confined = free.confined_to(inside).take(range(len(paths)))
+    for row in range(3):
+        with pytest.raises(ItemFault, match="its cell names a file outside of"):
+            confined.read(row)
+    with pytest.raises(ItemFault, match="cannot be read"):
+        confined.read(3)
+    for row in range(4, 7):
+        assert confined.read(row) == (inside / "own.png").read_bytes()
+
+
+def test_a_link_is_not_followed_where_it_must_not_be(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("real")
+    assert content_of(tmp_path / "link", "link") == b"x"
+    assert content_of(tmp_path / "real", "real", follow=False) == b"x"
+    with pytest.raises(ItemFault, match=r"^link: cannot be read"):
+        content_of(tmp_path / "link", "link", follow=False)
 
 
 def test_texts_come_back_as_they_are() -> None:

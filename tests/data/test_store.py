@@ -132,6 +132,35 @@ def test_another_process_is_told_to_wait(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
+def test_who_waits_is_told_so_and_goes_on_when_the_other_is_done(tmp_path: Path) -> None:
+    first = opened(tmp_path, dim=DIM, encoder="e")
+    first.__enter__()
+    told: list[int] = []
+
+    def wait() -> None:
+        told.append(len(told))
+        if len(told) == 2:
+            first.__exit__(None, None, None)
+
+    with opened(tmp_path, dim=DIM, encoder="e", on_wait=wait) as store:
+        assert len(store) == 0
+    assert told == [0, 1]
+
+
+def test_waiting_ends_with_what_is_raised(tmp_path: Path) -> None:
+    def stop() -> None:
+        raise KeyError("enough")
+
+    with (
+        opened(tmp_path, dim=DIM, encoder="e"),
+        pytest.raises(KeyError, match="enough"),
+        opened(tmp_path, dim=DIM, encoder="e", on_wait=stop),
+    ):
+        pass
+    with opened(tmp_path, dim=DIM, encoder="e"):
+        pass
+
+
 @pytest.mark.parametrize("about", ['{"format": 2, "dim": 3}', '{"format": 1, "dim": 4}', "{", "[]"])
 def test_a_folder_of_another_kind_is_refused(tmp_path: Path, about: str) -> None:
     filled(tmp_path)

@@ -177,7 +177,40 @@ def test_the_majority_counts_else_the_earlier_label() -> None:
     story.undo("cy")
     assert story.record.label_of(0) == 0
     story.label(0, 2)
-    assert story.record.label_of(0) == 2, "who changes their mind was still the first"
+    assert story.record.label_of(0) == 1, "of a label that was changed since, the other is the earlier one"
+
+
+def test_a_review_has_the_last_word() -> None:
+    story = Story()
+    story.label(0, 0, "source", source="import")
+    story.label(0, 0, "bob")
+    story.label(0, 1, "ann", source="review")
+    assert story.record.standing(0) == ("told", 1)
+    story.label(0, 2, "bob", source="review")
+    assert story.record.label_of(0) == 2
+    story.undo("bob")
+    assert story.record.label_of(0) == 1
+    story.undo("ann")
+    assert story.record.label_of(0) == 0
+
+
+def test_an_item_drawn_by_lot_is_what_they_say_who_were_asked() -> None:
+    story = Story()
+    story.label(4, 0, "source", source="import")
+    assert story.record.audit_label(4) is None
+    story.say("asked", 4, "bob", lease="audit", seconds=9.0)
+    assert story.record.audit_label(4) is None
+    story.label(4, 1, "bob")
+    assert story.record.label_of(4) == 0
+    assert story.record.audit_label(4) == 1
+
+
+def test_what_was_confirmed_many_at_once_or_imported_does_not_judge_the_learner() -> None:
+    story = Story()
+    story.label(0, 1, guess=1, source="grid")
+    story.label(1, 1, guess=1, source="import")
+    story.label(2, 1, guess=0)
+    assert story.record.tally() == (0, 1)
 
 
 def test_somebody_who_cannot_tell_takes_their_own_label_back_and_nobody_elses() -> None:
@@ -222,6 +255,7 @@ def test_the_learner_is_judged_by_what_it_said_before_anybody_had() -> None:
     story.label(4, 2, guess=2)
     assert story.record.tally() == (1, 2), "neither what is drawn by lot nor what came before the first model"
     story.label(0, 0, guess=1)
+    story.label(0, 0, "bob", guess=0)
     assert story.record.tally() == (0, 2)
 
 

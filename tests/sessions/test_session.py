@@ -12,8 +12,18 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from tests.sessions.small_projects import after_a_kill, copied, label_next, opened, require_in_step
+from tests.sessions.small_projects import (
+    after_a_kill,
+    copied,
+    label_next,
+    opened,
+    require_alike,
+    require_in_step,
+    until,
+)
 from understudy.errors import Conflict, NotStored
+from understudy.sessions import learning
+from understudy.sessions import learning
 from understudy.sessions.events import Event
 from understudy.sessions.labels.imports import Imported, ImportedLabel, Tally
 from understudy.sessions.record import Record
@@ -59,6 +69,10 @@ def session(tmp_path: Path) -> Iterator[Session]:
 def numbers(session: Session) -> dict[str, object]:
     found = vars(session.status())
     return {name: found[name] for name in found if name not in ("version", "online", "suspicious", "training")}
+
+
+def imported(labels: list[ImportedLabel], new_classes: tuple[str, ...]) -> Imported:
+    return Imported(labels, new_classes, 0, 0, Tally(), Tally(), Tally(), Tally())
 
 
 # -- keys -------------------------------------------------------------------------------------------------
@@ -346,16 +360,7 @@ def test_with_a_full_agreement_share_each_item_goes_to_two_people(tmp_path: Path
 
 
 def test_imported_labels_are_stored_once_and_by_whom_they_are(session: Session) -> None:
-    found = Imported(
-        [ImportedLabel(30, "cat"), ImportedLabel(31, "owl", annotator="eve", at=5.0)],
-        ("owl",),
-        0,
-        0,
-        Tally(),
-        Tally(),
-        Tally(),
-        Tally(),
-    )
+    found = imported([ImportedLabel(30, "cat"), ImportedLabel(31, "owl", annotator="eve", at=5.0)], ("owl",))
     assert session.import_labels(found, "ann") == {"added": 2, "unchanged": 0}
     assert session.import_labels(found, "ann") == {"added": 0, "unchanged": 2}
     assert session.record.classes[-1] == "owl"
@@ -474,7 +479,10 @@ def test_everything_can_be_labelled_and_undone_from_there(tmp_path: Path) -> Non
         assert (held.item, held.ask) == (skipped, "again")
         nothing = session.next("bob")
         assert nothing.item is None
-        assert nothing.reason == "The last items are with ann. Come back in a moment."
+        assert (
+            nothing.reason
+            == "The last items are with ann. One comes to you when it is handed back, or its time is over."
+        )
         end = session.dont_know(skipped, "ann", "dk").next
         assert end.reason == "Every other item has an answer; 1 is left that you could not tell."
         assert session.next("bob").item == skipped, "somebody else may know"
@@ -489,3 +497,40 @@ def test_everything_can_be_labelled_and_undone_from_there(tmp_path: Path) -> Non
         session.undo("ann", "u")
         assert session.put_back("dont_know", "ann", "p").labelled == 5
         require_in_step(session)
+
+
+def test_a_label_that_the_model_knows_does_not_judge_it_when_it_is_given_again(tmp_path: Path) -> None:
+    with opened(copied(tmp_path / "one", taught=2)) as session:
+        tally = session.record.tally()
+        session.undo("teacher", "u")
+        question = session.next("teacher")
+        assert question.item is not None
+        session.label(question.item, 1, "teacher", "again")
+        assert session.record.tally() == tally
+        assert session.learning.chooser.surrogate.tally == tally
+
+
+def test_many_imported_labels_are_taken_in_at_one_go_and_the_same_as_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = [ImportedLabel(row, ("cat", "owl")[row % 2]) for row in range(36)]
+    with opened(copied(tmp_path / "one")) as session:
+        with monkeypatch.context() as patch:
+            patch.setattr(learning, "MANY", 5)
+            assert session.import_labels(imported(labels, ("owl",)), "ann") == {"added": 36, "unchanged": 0}
+            assert session.import_labels(imported(labels, ("owl",)), "ann") == {"added": 0, "unchanged": 36}
+            at_once = session.learning.chooser.surrogate
+        one_by_one = session.learning.fresh_chooser().surrogate
+        with session.lock:
+            require_alike(at_once, one_by_one)
+
+
+def test_when_every_item_has_an_answer_a_last_model_learns_all_of_them(tmp_path: Path) -> None:
+    with opened(copied(tmp_path / "one", n=8, taught=2)) as session:
+        assert len(session.record.trainings) == 1
+        turn = 0
+        while session.next("ann").item is not None:
+            label_next(session, "ann", f"k{turn}", turn % 2)
+            turn += 1
+        until(lambda: len(session.record.trainings) == 2)
+        assert session.record.trainings[1].data["labels"] == len(session.record.usable)

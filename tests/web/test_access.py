@@ -3,16 +3,19 @@
 import json
 import stat
 import uuid
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from fastapi.routing import iter_route_contexts
 
 from tests.web.serving import Served, served
 from understudy.errors import UnderstudyError
 from understudy.sessions.session import Session
-from understudy.web.access import Access, Tries, allowed_hosts, checked_names, is_loopback, name_in
+from understudy.web.access import Access, Tries, allowed_hosts, checked_names, home_of, is_loopback, name_in
 from understudy.web.app import create_app
 from understudy.web.tokens import Tokens
 
@@ -42,7 +45,7 @@ def test_every_call_is_refused_without_the_right_token(team: Served, header: str
 def test_a_token_in_the_query_opens_the_page_only(team: Served) -> None:
     token = team.tokens["ann"]
     assert team.client.get(f"/api/status?token={token}").status_code == 401
-    answer = team.client.get(f"/?token={token}")
+    answer = team.client.get(f"/?token={token}", headers={"Sec-Fetch-Site": "none"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
@@ -155,6 +158,17 @@ def test_a_link_does_not_open_where_a_password_is_wanted_nor_a_login_where_links
     assert Access(tokens=tokens, annotators=("ann",)).visitor_with(login) is None
 
 
+def test_guesses_at_once_are_counted_like_guesses_in_a_row(behind_password: Served) -> None:
+    def guess(number: int) -> int:
+        body = {"annotator": "eve", "password": f"guess {number}"}
+        return httpx.post(f"{behind_password.url}/api/login", json=body, timeout=20).status_code
+
+    with ThreadPoolExecutor(20) as pool:
+        found = Counter(pool.map(guess, range(60)))
+    assert found[401] + found[429] == 60
+    assert found[401] <= 10  # five, and a few more if this takes long
+
+
 def test_guessing_passwords_is_slow(behind_password: Served) -> None:
     guess = {"annotator": "eve", "password": "guess"}
     found = [behind_password.client.post("/api/login", json=guess) for _ in range(7)]
@@ -169,18 +183,38 @@ def test_each_wrong_password_makes_the_wait_longer_and_the_right_one_ends_it() -
     tries = Tries(lambda: now[0])
     waits = []
     for _ in range(14):
-        tries.failed("a")
-        waits.append(tries.wait("a"))
+        assert tries.begin("a") == 0
+        waits.append(tries.failures["a"][1] - now[0])
+        assert waits[-1] == 0 or tries.begin("a") == waits[-1]  # a try that is not heard does not count
         now[0] += waits[-1]
     assert waits[:7] == [0, 0, 0, 0, 1, 2, 4]
     assert waits[-1] == 60
-    assert tries.wait("b") == 0
     tries.succeeded("a")
-    tries.failed("a")
-    assert tries.wait("a") == 0
+    assert [tries.begin("a") for _ in range(5)] == [0] * 5
+    assert tries.begin("a") > 0
     for number in range(3000):
-        tries.failed(str(number))
+        now[0] += 2
+        assert tries.begin(str(number)) == 0
     assert len(tries.failures) == 1000
+
+
+def test_many_addresses_guess_no_faster_than_sixty_a_minute() -> None:
+    now = [0.0]
+    tries = Tries(lambda: now[0])
+    assert [tries.begin(str(number)) for number in range(60)] == [0] * 60
+    assert tries.begin("another") == 60
+    tries.succeeded("3")  # a right one does not use it up
+    assert tries.begin("another") == 0
+    now[0] = 61
+    assert tries.begin("and another") == 0
+
+
+def test_addresses_that_one_client_has_to_itself_are_one() -> None:
+    assert home_of("192.0.2.1") != home_of("192.0.2.2")
+    assert home_of("::ffff:192.0.2.1") == home_of("192.0.2.1")
+    assert home_of("2001:db8::1") == home_of("2001:db8::ffff:2%eth0") != home_of("2001:db8:0:1::1")
+    assert home_of("::1") == "::1"
+    assert home_of("no address") == "no address"
 
 
 def test_no_password_is_asked_for_where_none_is_wanted(server: Served, team: Served) -> None:

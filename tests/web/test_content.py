@@ -1,6 +1,8 @@
 """Pictures and texts as they are sent: only what is a picture, as what it is, and nothing that runs."""
 
 import io
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +146,37 @@ def test_converted_pictures_are_kept_within_bounds(monkeypatch: pytest.MonkeyPat
         contents.thumbnail(pool, row)
     assert 0 < contents.size <= 5000
     assert contents.size == sum(len(kept.body) for kept in contents.kept.values())
+
+
+def test_large_files_are_read_two_at_a_time_and_small_ones_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 10_000)
+    together = Together([picture(tmp_path, "a.png", (200, 100)), picture(tmp_path, "b.png")])
+    assert together.paths[0].stat().st_size > 10_000 > together.paths[1].stat().st_size
+    contents, pool = Contents(), Pool(("a", "b"), together)
+    with ThreadPoolExecutor(12) as threads:
+        found = [threads.submit(contents.thumbnail, pool, 0) for _ in range(10)]
+        small = threads.submit(contents.content, pool, 1)
+        assert small.result(10).media_type == "image/png"
+        assert len({waited.result(10).tag for waited in found}) == 1
+    assert together.most == 2
+
+
+class Together(ImageFiles):
+    """Images of which it is counted how many large ones are read at once."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        super().__init__(paths)
+        self.now = self.most = 0
+
+    def read(self, row: int) -> bytes:
+        if row == 0:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            time.sleep(0.02)
+            self.now -= 1
+        return super().read(row)
 
 
 def test_a_row_outside_the_pool_and_a_pool_of_features_are_not_found() -> None:

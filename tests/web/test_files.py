@@ -1,8 +1,11 @@
 """Labels taken away and brought in through the web."""
 
 import io
+import socket
+import time
 import zipfile
 
+import httpx
 import pytest
 
 from tests.web.serving import Served
@@ -58,6 +61,26 @@ def test_what_cannot_be_read_or_is_too_much_is_refused(server: Served) -> None:
     assert server.client.post("/api/import?annotator=ann", json={}).status_code == 415
     assert server.client.get("/api/export?format=pickle").status_code == 422
     assert server.client.get("/api/export?format=../../etc/passwd").status_code == 422
+
+
+def test_a_second_import_waits_for_the_first_and_half_a_file_is_none(server: Served, session: Session) -> None:
+    sent = table(session, (520, "3", "zoe"), (521, "4", "zoe"))
+    head = "POST /api/import?annotator=ann HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
+    host, port = server.url.removeprefix("http://").split(":")
+
+    def bring() -> httpx.Response:
+        return server.client.post("/api/import?annotator=ann&format=csv", content=sent, headers=RAW)
+
+    with socket.create_connection((host, int(port))) as first:
+        first.sendall(f"{head}Content-Length: {len(sent) + 1}\r\n\r\n".encode() + sent)
+        time.sleep(0.2)  # it is being heard
+        second = bring()
+        assert (second.status_code, "under way" in second.json()["detail"]) == (409, True)
+    for _ in range(100):  # until the server has noticed that the first one hung up
+        if (again := bring()).status_code != 409:
+            break
+        time.sleep(0.02)
+    assert (again.status_code, again.json()["added"]) == (200, 2)
 
 
 def test_nobody_brings_labels_in_anothers_name(team: Served, session: Session) -> None:

@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from tests.web.serving import Served
-from understudy.web.guard import MOST_BYTES
+from understudy.web import guard
+from understudy.web.guard import MOST_BYTES, Guard
 
 LABEL = {"item": 1, "label": 3, "annotator": "ann", "key": "guard"}
 
@@ -159,6 +160,28 @@ def test_an_error_that_nobody_thought_of_is_one_plain_line(
     assert "secret" not in answer.text
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert "secret of the inside" in caplog.text
+
+
+def test_no_line_of_the_terminal_is_written_by_a_client(
+    server: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(Guard, "refusal", broken)
+    answer = server.client.get("/a%0Aunderstudy:%20all%20is%20well%1B%5B2J")
+    assert answer.status_code == 500
+    assert caplog.messages == ["GET /a\\nunderstudy: all is well\\x1b[2J failed"]
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "BODY_TIME", 0.2)
+    monkeypatch.setattr(guard, "IMPORT_TIME", 0.2)
+    for path, kind in (("/api/next", "application/json"), ("/api/import?annotator=ann", "application/octet-stream")):
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: 100\r\n\r\n"
+        answer = raw(server, head.encode() + b'{"annotator"')
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b"0.2 seconds" in answer
 
 
 def connection(server: Served) -> socket.socket:

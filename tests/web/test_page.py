@@ -193,6 +193,16 @@ def test_one_line_says_why_this_item_is_asked_for(ann: Desk, morning: Morning) -
     ann.page.locator(".why-more").wait_for(state="detached")
 
 
+def test_the_reason_for_an_item_comes_once_the_server_is_back(ann: Desk) -> None:
+    ann.page.route("**/why", lambda route: route.abort())
+    ann.answer(right_key(ann, ann.seen()))
+    ann.page.wait_for_timeout(400)
+    assert not ann.page.locator(".why-words").inner_text().strip()
+    ann.page.unroute("**/why")
+    ann.page.locator(".why-words").filter(has_text=re.compile(r"\w+ \w+")).wait_for()
+    ann.errors.clear()  # the browser's own words on calls that we cut off
+
+
 def test_a_review_shows_planted_errors_and_one_key_keeps_or_changes(ann: Desk, morning: Morning) -> None:
     wrong = {morning.pressed[turn][0] for turn in WRONG}
     ann.go("review")
@@ -217,9 +227,13 @@ def test_a_review_shows_planted_errors_and_one_key_keeps_or_changes(ann: Desk, m
 def test_the_grid_confirms_many_likely_items_but_for_those_taken_out(ann: Desk, morning: Morning) -> None:
     start, before = morning.now(), morning.session.status().labelled
     ann.go("grid")
-    ann.press(ann.key_of("3"))
     tiles = ann.get("grid-tile")
+    tiles.first.wait_for()  # of a class that has few labels, before one is picked
+    ann.press(ann.key_of("3"))
+    ann.page.locator("h1", has_text="Is each of these “3”?").wait_for()
     tiles.first.wait_for()
+    shares = [words.split()[-1] for words in tiles.locator(".tile-foot").all_inner_texts()]
+    assert all(int(share.removesuffix("%")) <= 95 for share in shares)
     items = [int(item) for item in tiles.evaluate_all("all => all.map(tile => tile.dataset.item)")]
     assert 2 < len(items) <= 20
     ann.press("b")
@@ -270,6 +284,41 @@ def test_a_question_mark_shows_all_keys_and_escape_gives_the_keys_back(ann: Desk
     ann.press("Escape")
     ann.get("help-dialog").wait_for(state="detached")
     ann.answer(right_key(ann, before))
+
+
+@pytest.mark.parametrize("button", ["settings", "help"])
+def test_after_a_window_was_opened_by_a_click_space_is_an_answer_again(
+    ann: Desk, morning: Morning, button: str
+) -> None:
+    start, seen = morning.now(), ann.seen()
+    ann.get(button).click()
+    ann.get(f"{button}-dialog").wait_for()
+    ann.press("Escape")
+    ann.get(f"{button}-dialog").wait_for(state="detached")
+    ann.answer("Space")
+    assert ann.get(f"{button}-dialog").count() == 0
+    assert morning.since(start) == [("skipped", seen.item)]
+
+
+def test_a_class_that_differs_only_by_case_is_asked_about_first(ann: Desk, morning: Morning) -> None:
+    before = list(morning.session.record.classes)
+
+    def add(name: str) -> None:
+        ann.get("add-class").click()
+        ann.page.keyboard.type(name)
+        ann.press("Enter")
+
+    add("blot")
+    ann.get("find-class").wait_for(state="detached")
+    add("Blot")
+    assert "“blot” already" in ann.until_text("class-twin", "too")
+    ann.press("Enter")  # no
+    ann.get("find-class").wait_for(state="detached")
+    assert morning.session.record.classes == [*before, "blot"]
+    add("Blot")
+    ann.get("class-twin-yes").click()
+    ann.get("find-class").wait_for(state="detached")
+    assert morning.session.record.classes == [*before, "blot", "Blot"]
 
 
 def test_labels_that_cannot_be_sent_survive_a_reload_and_are_sent_once(ann: Desk, morning: Morning) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from understudy.cli import app
 from understudy.errors import UnderstudyError
-from understudy.web.server import Address, announce, base_url, listen
+from understudy.web.server import Address, announce, base_url, listen, own_address
 
 UNDERSTUDY = [str(Path(sys.executable).with_name("understudy"))]
 
@@ -159,7 +159,7 @@ def test_an_address_as_people_type_it() -> None:
         port = some.getsockname()[1]
         assert base_url(some, "127.0.0.1") == f"http://127.0.0.1:{port}/"
         assert base_url(some, "::1") == f"http://[::1]:{port}/"
-        assert base_url(some, "0.0.0.0") == f"http://{socket.gethostname()}:{port}/"
+        assert base_url(some, "0.0.0.0") == f"http://{own_address()}:{port}/"
 
 
 def free_port() -> int:

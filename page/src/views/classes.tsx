@@ -6,7 +6,7 @@ import { classKeys, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
 import { annotator, classes, dialog, say, status, take } from "../state.ts";
 import type { Status } from "../types.ts";
-import { percent } from "../words.ts";
+import { likelihood } from "../words.ts";
 
 interface Buttons {
   onChoose: (index: number) => void;
@@ -47,7 +47,7 @@ export function ClassButtons({
           >
             <kbd class={key ? "" : "none"}>{key ? shownKey(key) : "·"}</kbd>
             <span class="class-name">{name}</span>
-            {guess === index && confidence !== null && <span class="confidence">{percent(confidence)}</span>}
+            {guess === index && confidence !== null && <span class="confidence">{likelihood(confidence)}</span>}
             {counts && guess !== index && (
               <span class="tally" title="labels so far">
                 {tally[index] ?? 0}
@@ -74,11 +74,15 @@ async function addClass(name: string): Promise<number | null> {
   }
 }
 
+const sameLetters = (a: string, b: string) => a.normalize().toLowerCase() === b.normalize().toLowerCase();
+const focusIt = (element: HTMLElement | null) => element?.focus();
+
 /** Type a part of a name; Enter takes the first. A name that is not there can be added. */
 export function FindClass({ mode, onChoose }: { mode: "find" | "add"; onChoose: (index: number) => void }) {
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
   const [busy, setBusy] = useState(false);
+  const [twin, setTwin] = useState<number | null>(null); // a class with the same letters, to be asked about
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.focus(), []);
   const wanted = typed.trim();
@@ -101,14 +105,24 @@ export function FindClass({ mode, onChoose }: { mode: "find" | "add"; onChoose: 
       onChoose(option.index);
       return;
     }
+    const alike = classes.value.findIndex((name) => sameLetters(name, option.name));
+    if (alike >= 0 && twin === null) return setTwin(alike);
+    await add(option.name);
+  };
+  const add = async (name: string) => {
     setBusy(true);
-    const index = await addClass(option.name);
+    const index = await addClass(name);
     setBusy(false);
     if (index === null) return;
     dialog.value = null;
     if (mode === "find") onChoose(index);
   };
+  const keepTo = (index: number) => {
+    dialog.value = null;
+    if (mode === "find") onChoose(index);
+  };
   const onKey = (event: KeyboardEvent) => {
+    if (twin !== null) return; // the question is answered by its buttons
     if (event.key === "ArrowDown") setAt(Math.min(picked + 1, options.length - 1));
     else if (event.key === "ArrowUp") setAt(Math.max(picked - 1, 0));
     else if (event.key === "Enter") void choose(options[picked]);
@@ -136,10 +150,32 @@ export function FindClass({ mode, onChoose }: { mode: "find" | "add"; onChoose: 
         onInput={(event) => {
           setTyped(event.currentTarget.value);
           setAt(0);
+          setTwin(null);
         }}
         onKeyDown={onKey}
       />
-      <ul class="found" id="found" role="listbox" aria-label="Classes found">
+      {twin !== null && (
+        <div class="twin" role="alert" data-testid="class-twin">
+          <p>
+            There is a class “{classes.value[twin]}” already. Add “{wanted}” too?
+          </p>
+          <div class="row">
+            <button
+              type="button"
+              class="main"
+              data-testid="class-twin-no"
+              ref={focusIt}
+              onClick={() => keepTo(twin)}
+            >
+              {mode === "find" ? `No, choose “${classes.value[twin]}”` : "No"}
+            </button>
+            <button type="button" data-testid="class-twin-yes" disabled={busy} onClick={() => void add(wanted)}>
+              Add “{wanted}” too
+            </button>
+          </div>
+        </div>
+      )}
+      <ul class="found" id="found" role="listbox" aria-label="Classes found" hidden={twin !== null}>
         {options.slice(0, 200).map((option, i) => (
           <li
             key={option.index ?? "new"}

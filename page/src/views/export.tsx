@@ -119,7 +119,9 @@ export function ExportView() {
     setResult(await bring(file));
     setBusy(false);
   };
-  const hasModel = status.value?.model != null;
+  const { model = null, trained_at: learnt = null } = status.value ?? {};
+  const hasModel = model !== null;
+  const ofModel = `From model ${model}${learnt === null ? "" : `, trained on ${plural(learnt, "label")}`}.`;
   return (
     <div class="view export">
       <header class="view-head">
@@ -141,7 +143,9 @@ export function ExportView() {
               ) : (
                 <a class="format" data-testid={`export-${format}`} href={`api/export?format=${format}`} download>
                   <b>{name}</b>
-                  <span>{holds}</span>
+                  <span>
+                    {holds} {needs === "model" && <span class="of-model">{ofModel}</span>}
+                  </span>
                 </a>
               )}
             </li>

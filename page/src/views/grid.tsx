@@ -2,36 +2,53 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Failure, get } from "../api.ts";
 import { decideElsewhere, undo } from "../desk.ts";
+import { belongsToFocus, consume } from "../focus.ts";
 import { Thumb } from "../item.tsx";
-import { belongsToFocus, classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
+import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
 import { className, classes, dialog, say, status } from "../state.ts";
 import type { Likely } from "../types.ts";
-import { percent, plural } from "../words.ts";
+import { likelihood, plural } from "../words.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
 
 const N = 20;
 const LETTERS = "abcdefghijklmnopqrst"; // a key for every tile
 const rejected = new Map<number, Set<number>>(); // class -> items that somebody took out here
 const settled = new Set<number>();
+const TRIES = 5; // classes to look into for one with likely items
+
+const likelyOf = (index: number, n: number) => get<Likely[]>(`api/likely?label=${index}&n=${n}`);
+
+/** The class to begin with: of those that have likely items, the one with the fewest labels. */
+async function firstClass(): Promise<number | null> {
+  const counts = status.value?.class_counts ?? [];
+  const known = counts.flatMap((count, index) => (count > 0 ? [{ count, index }] : []));
+  const rarest = known.sort((a, b) => a.count - b.count).map(({ index }) => index);
+  for (const index of rarest.slice(0, TRIES)) if ((await likelyOf(index, 1)).length > 0) return index;
+  return null;
+}
 
 export function GridView() {
   const [index, setIndex] = useState<number | null>(null);
   const [tiles, setTiles] = useState<Likely[] | null>(null);
   const [out, setOut] = useState<Set<number>>(new Set());
   const [trouble, setTrouble] = useState("");
+  const latest = useRef<number | null>(null);
   const heading = useRef<HTMLHeadingElement>(null);
-  const open = async (wanted: number) => {
-    heading.current?.focus({ preventScroll: true }); // so that Enter confirms, and is no second click on the class
+  const open = async (wanted: number, byItself = false) => {
+    if (!byItself) heading.current?.focus({ preventScroll: true }); // so that Enter confirms, and is no second click
+    latest.current = wanted;
     setIndex(wanted);
     setTiles(null);
     setOut(new Set());
     setTrouble("");
     const no = rejected.get(wanted) ?? new Set();
     try {
-      const found = await get<Likely[]>(`api/likely?label=${wanted}&n=${Math.min(100, N + no.size + 20)}`);
+      const found = await likelyOf(wanted, Math.min(100, N + no.size + 20));
+      if (latest.current !== wanted) return; // another class was picked meanwhile
       setTiles(found.filter((tile) => !no.has(tile.item) && !settled.has(tile.item)).slice(0, N));
     } catch (error) {
+      if (latest.current !== wanted) return;
       setTiles([]);
       setTrouble(error instanceof Failure ? error.message : String(error));
     }
@@ -70,8 +87,9 @@ export function GridView() {
     const onKey = (event: KeyboardEvent) => {
       if (dialog.value !== null || isTyping(event.target)) return;
       const key = nameOf(event);
-      if (key === null || event.repeat || (key === "Space" && belongsToFocus(key, event.target))) return;
-      if (key === "Enter" && event.target instanceof Element && event.target.closest("a, button:not(.tile)")) return;
+      const onTile = event.target instanceof Element && event.target.closest(".tile") !== null;
+      if (key === null || event.repeat) return;
+      if (belongsToFocus(key, event.target) && !(key === "Enter" && onTile)) return;
       const map = keyMap.value;
       const which = classOfKey(key, classes.value, map);
       const tile = LETTERS.indexOf(key);
@@ -82,7 +100,7 @@ export function GridView() {
       else if (tile >= 0 && key.length === 1 && tiles?.[tile]) toggle(tiles[tile].item);
       else if (which !== null) void open(which);
       else return;
-      event.preventDefault();
+      consume(event);
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
@@ -90,16 +108,21 @@ export function GridView() {
   const model = status.value?.model;
   useEffect(() => {
     if (index !== null && tiles?.length === 0) void open(index);
+    if (index === null && model != null)
+      firstClass().then(
+        (found) => found !== null && latest.current === null && void open(found, true),
+        () => undefined, // then nothing is picked yet
+      );
   }, [model]);
   const kind = status.value?.kind ?? "image";
   return (
     <div class="view grid-view">
       <header class="view-head">
         <h1 ref={heading} tabIndex={-1}>
-          {index === null ? "Confirm many at once" : <>Is each of these “{className(index)}”?</>}
+          {index === null || tiles?.length === 0 ? "Confirm many at once" : <>Is each of these “{className(index)}”?</>}
         </h1>
         <p class="faint">
-          {index === null ? (
+          {index === null || tiles?.length === 0 ? (
             "Pick a class: its twenty likeliest items are shown."
           ) : (
             <>
@@ -121,13 +144,13 @@ export function GridView() {
                 data-testid="grid-tile"
                 data-item={tile.item}
                 aria-pressed={!out.has(tile.item)}
-                title={`${tile.id}: ${percent(tile.probability)}`}
+                title={`${tile.id}: ${likelihood(tile.probability)}`}
                 onClick={() => toggle(tile.item)}
               >
                 <Thumb item={tile.item} kind={tile.kind} text={tile.text} alt={`item ${tile.id}`} />
                 <span class="tile-foot">
                   <kbd>{LETTERS[i]}</kbd>
-                  <span>{percent(tile.probability)}</span>
+                  <span>{likelihood(tile.probability)}</span>
                 </span>
               </button>
             ))}

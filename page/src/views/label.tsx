@@ -2,12 +2,13 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { answered, decideElsewhere, flag, label, lastWords, put, screen, stranded, undo } from "../desk.ts";
+import { belongsToFocus, consume } from "../focus.ts";
 import { Item } from "../item.tsx";
-import { belongsToFocus, classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
+import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import type { Action } from "../keys.ts";
 import { keyMap, suggestions, whyOpen } from "../settings.ts";
 import { className, classes, dialog, status, waiting } from "../state.ts";
-import { percent, plural } from "../words.ts";
+import { likelihood, plural } from "../words.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
 import { WhyThisOne } from "./why.tsx";
 
@@ -39,7 +40,7 @@ function onKey(event: KeyboardEvent): void {
     (Object.keys(DO) as Action[]).find((each) => keyOf(each, map) === key) ??
     (key === "Ctrl+z" ? "undo" : key === "h" ? "help" : null);
   if (index === null && action === null) return;
-  event.preventDefault();
+  consume(event);
   if (event.repeat && action !== "undo") return; // a key held down is one answer
   if (action !== null && (index === null || map[action])) DO[action]?.();
   else if (index !== null) label(index);
@@ -195,7 +196,7 @@ export function LabelView() {
             Flag
           </ActionButton>
           <ActionButton action="undo" testid="undo" title="Take back your last decision" onClick={click(undo)}>
-            Undo{lastWords.value ? <span class="last"> {lastWords.value}</span> : null}
+            Undo{lastWords.value ? <span class="last"> “{lastWords.value}”</span> : null}
           </ActionButton>
         </div>
         <WhyThisOne item={question.item} kind={question.kind ?? "image"} />
@@ -234,7 +235,7 @@ export function LabelView() {
             ) : (
               <>
                 Likely <b>{className(guess)}</b>
-                {question.confidence !== null && ` (${percent(question.confidence)})`}
+                {question.confidence !== null && ` (${likelihood(question.confidence)})`}
                 <button type="button" class="quiet" data-testid="accept" onClick={click(accept)}>
                   Accept <kbd>{shownKey(keyOf("accept", keyMap.value))}</kbd>
                 </button>

@@ -4,8 +4,8 @@ import { Failure, get, post } from "../api.ts";
 import { Curve } from "../charts.tsx";
 import { decideElsewhere } from "../desk.ts";
 import { annotator, away, classes, say, status } from "../state.ts";
+import { trainingWords } from "../training.ts";
 import { number, percent, plural, seconds } from "../words.ts";
-import { trainingWords } from "./topbar.tsx";
 import type { Agreement, Person, Progress } from "../types.ts";
 
 const HEADINGS: Record<string, string> = {
@@ -156,6 +156,12 @@ export function ProgressView() {
               ? `right; 95% sure: ${percent(now.interval[0])} to ${percent(now.interval[1])}`
               : "accuracy, not measured yet"}
           </span>
+          {now.audit_missing > 0 && (
+            <span data-testid="audit-missing" title="Skipped, or nobody could tell: the accuracy is silent on them">
+              {number(now.audit_missing)} of the items drawn by lot{" "}
+              {now.audit_missing === 1 ? "has no answer" : "have no answer"}
+            </span>
+          )}
         </div>
         <div>
           <b>{number(now.audited)}</b>
@@ -187,9 +193,11 @@ export function ProgressView() {
               <span>
                 <span class="key band" /> 95% interval
               </span>
-              <span>
-                <span class="key asked" /> on the items that were asked (harder on purpose)
-              </span>
+              {progress.curve.filter((point) => point.accuracy !== null && point.asked_accuracy !== null).length > 1 && (
+                <span>
+                  <span class="key asked" /> on the items that were asked (harder on purpose)
+                </span>
+              )}
             </p>
           </>
         ) : (

@@ -3,7 +3,7 @@ import { BalanceBars, Spark } from "../charts.tsx";
 import { VIEWS, away, curve, dialog, locked, refusedCount, sendAway, status, view, waiting } from "../state.ts";
 import type { View } from "../state.ts";
 import { outbox } from "../desk.ts";
-import type { Status } from "../types.ts";
+import { trainingWords } from "../training.ts";
 import { number, percent, plural } from "../words.ts";
 
 const NAMES: Record<View, string> = {
@@ -20,18 +20,6 @@ const ICONS: Record<View, string> = {
   progress: "M4 19h16 M5 15l5-5 4 3 6-8",
   export: "M12 4v11 M7 10l5 5 5-5 M5 20h14",
 };
-
-/** Training state in a few words. Audit items are labelled, but nothing is ever trained on them. */
-export function trainingWords({ training, labelled, audited }: Status): string {
-  const left = training.next_at === null ? null : Math.max(1, training.next_at - (labelled - audited));
-  if (training.state === "running")
-    return training.seconds !== null && training.seconds >= 1
-      ? `training, ${Math.round(training.seconds)} s`
-      : "training";
-  if (training.state === "failed") return "last training failed";
-  if (training.at_labels === null) return left !== null ? `first training in ${plural(left, "label")}` : "no model yet";
-  return left !== null ? `next training in ${number(left)}` : `model of ${plural(training.at_labels, "label")}`;
-}
 
 /** The views: in the top bar, and a second time at the bottom for thumbs, where only one of the two is ever seen. */
 export function Nav({ below = false }: { below?: boolean }) {

@@ -98,19 +98,28 @@ export function Preparing() {
         <p>
           Every item is looked at once, so that the first question is already a good one. Labelling starts by itself.
         </p>
-        <div
-          class="meter big"
-          role="progressbar"
-          aria-label="Items prepared"
-          aria-valuemin={0}
-          aria-valuemax={now.total}
-          aria-valuenow={now.done}
-        >
-          <span style={{ width: percent(share, 1) }} />
-        </div>
-        <p class="faint">
-          {number(now.done)} of {number(now.total)} items
-        </p>
+        {now.total > 0 && now.done >= now.total ? (
+          <p class="faint" role="status" data-testid="building">
+            <span class="busy-dot" aria-hidden="true" /> All {number(now.total)} items are read; building what
+            chooses the items…
+          </p>
+        ) : (
+          <>
+            <div
+              class="meter big"
+              role="progressbar"
+              aria-label="Items prepared"
+              aria-valuemin={0}
+              aria-valuemax={now.total}
+              aria-valuenow={now.done}
+            >
+              <span style={{ width: percent(share, 1) }} />
+            </div>
+            <p class="faint">
+              {number(now.done)} of {number(now.total)} items
+            </p>
+          </>
+        )}
       </div>
     </main>
   );

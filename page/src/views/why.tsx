@@ -1,29 +1,37 @@
 // Why this item is asked for: one line, more on request. It is fetched once the item is on the screen.
 import { useEffect, useState } from "preact/hooks";
-import { get } from "../api.ts";
+import { Failure, get } from "../api.ts";
 import { Thumb } from "../item.tsx";
 import { whyOpen } from "../settings.ts";
+import { away } from "../state.ts";
 import type { Why } from "../types.ts";
 import { percent } from "../words.ts";
 
 const PAUSE = 200; // ms: who is that fast does not read it
+const AGAIN = 2000;
+const AWAY = "Known again when the server is back.";
 
 export function WhyThisOne({ item, kind }: { item: number; kind: string }) {
   const [why, setWhy] = useState<Why | null>(null);
+  const gone = away.value;
   useEffect(() => {
+    if (why?.item === item || gone) return;
     let wanted = true;
     setWhy(null);
-    const timer = setTimeout(() => {
+    const ask = () =>
       get<Why>(`api/items/${item}/why`).then(
         (answer) => wanted && setWhy(answer),
-        () => undefined,
+        (error: unknown) => {
+          const passes = error instanceof Failure && error.trouble === "away";
+          if (wanted && passes) timer = setTimeout(() => void ask(), AGAIN);
+        },
       );
-    }, PAUSE);
+    let timer = setTimeout(() => void ask(), PAUSE);
     return () => {
       wanted = false;
       clearTimeout(timer);
     };
-  }, [item]);
+  }, [item, gone]);
   const open = whyOpen.value;
   const has = why && why.item === item && (why.teaches.length > 0 || why.nearest.length > 0);
   return (
@@ -36,7 +44,7 @@ export function WhyThisOne({ item, kind }: { item: number; kind: string }) {
         title="More or less (w)"
       >
         <span class="why-mark">Why this one?</span>
-        <span class="why-words">{why?.item === item ? why.line : " "}</span>
+        <span class="why-words">{why?.item === item ? why.line : gone ? AWAY : " "}</span>
         <span class={open ? "chevron open" : "chevron"} aria-hidden="true">
           ›
         </span>

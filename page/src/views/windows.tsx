@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { outbox } from "../desk.ts";
 import { Dialog } from "../dialogs.tsx";
-import { ACTIONS, classKeys, keyOf, nameOf, shownKey } from "../keys.ts";
+import { ACTIONS, classKeys, classRows, keyOf, nameOf, shownKey } from "../keys.ts";
 import { keyMap, suggestions, theme } from "../settings.ts";
 import { annotator, classes, dialog, me, refusedCount, waiting } from "../state.ts";
 
@@ -23,8 +23,7 @@ export function Help() {
         for, and every answer can be undone.
       </p>
       <dl class="keys">
-        {row("1 … 9, 0", "Classes 1 to 10")}
-        {row("⇧1 … ⇧0", "Classes 11 to 20; more with /")}
+        {classRows(classes.value, map).map(({ key, words }) => row(key, words))}
         {ACTIONS.map(({ action, words }) => row(keyOf(action, map), words))}
         {row("a … t", "Grid: take a tile out, or in again")}
       </dl>

@@ -195,17 +195,20 @@ class Surrogate:
             self._rows.is_closed[row] = True
         return self
 
-    def tell(self, rows: Any, labels: Any) -> "Surrogate":
-        """Learn the classes of some rows, whether they were asked for or not, in any order and number."""
+    def tell(self, rows: Any, labels: Any, *, judge: bool = True) -> "Surrogate":
+        """Learn the classes of some rows, whether they were asked for or not, in any order and number.
+
+        Without `judge` they do not count in `accuracy`: the learner knew them, or they were chosen for being easy.
+        """
         rows = checks.rows_of_pool("rows", rows, len(self))
         labels = checks.labels_for(rows, labels, self.n_classes)
         self._ledger.require_tellable(rows.tolist())
-        engine = self._ready()
+        engine, counts = self._ready(), self._is_anchored and checks.flag("judge", judge)
         for row, label in zip(rows.tolist(), labels.tolist(), strict=True):
-            right = engine.learn(self._index(row), self._index(label), judge=self._is_anchored)
+            right = engine.learn(self._index(row), self._index(label), judge=counts)
             was_asked = row in self._ledger.pending
             self._ledger.pending.pop(row, None)
-            self._ledger.answers[row] = Answer(label, bool(right) if self._is_anchored else None, was_asked)
+            self._ledger.answers[row] = Answer(label, bool(right) if counts else None, was_asked)
         return self
 
     def rehearse(self, labels: Any, n: int) -> np.ndarray:

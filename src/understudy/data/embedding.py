@@ -87,15 +87,17 @@ def embed(
     cache: Path | None = None,
     source: str = "",
     on_progress: Callable[[int, int], None] | None = None,
+    on_wait: Callable[[], None] | None = None,
 ) -> Embedding:
     """A features folder `out` of a pool's items. Content that this encoder met before is not computed again.
 
     With on_error="skip" items that cannot be used are left out and listed; with "fail" they are an error, raised when
     all items have been looked at, and `out` stays as it was. `cache` is where features are kept by content.
     `on_progress` is told how many items are done, of how many; what it raises ends the run, and the store stays.
+    `on_wait` is called now and then while another process uses this encoder; without it, that is an error.
     """
     return embed_parts(
-        {out: pool}, (out,), encoder, batch_size, workers, on_error, progress, cache, source, on_progress
+        {out: pool}, (out,), encoder, batch_size, workers, on_error, progress, cache, source, on_progress, on_wait
     )[0]
 
 
@@ -110,6 +112,7 @@ def embed_parts(
     cache: Path | None,
     source: str,
     on_progress: Callable[[int, int], None] | None = None,
+    on_wait: Callable[[], None] | None = None,
 ) -> list[Embedding]:
     """Features of pools in a folder each; what was in the folders `replaced` before is not valid any more."""
     on_error = checked_on_error(on_error)
@@ -119,7 +122,7 @@ def embed_parts(
         for out in parts:
             require_free(out)
             stack.enter_context(promised(out))
-        store = stack.enter_context(opened(folder, dim=encoder.dim, encoder=encoder.name))
+        store = stack.enter_context(opened(folder, dim=encoder.dim, encoder=encoder.name, on_wait=on_wait))
         runs = {out: Run(pool, items[out], encoder, store, batch_size) for out, pool in parts.items()}
         for run in runs.values():
             with bar(len(run.pool), encoder.name, progress, on_progress) as advance:

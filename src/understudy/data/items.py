@@ -20,6 +20,7 @@ from understudy.errors import UnderstudyError
 Kind = Literal["image", "text"]
 Stamp = tuple[int, int]  # size in bytes, time of the last change in nanoseconds
 NO_WAITING: Final = getattr(os, "O_NONBLOCK", 0)  # a pipe nobody writes to would be opened for ever
+NO_FOLLOWING: Final = getattr(os, "O_NOFOLLOW", 0)
 UNSEEN: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, halves of characters, ends of lines
 TURNING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # the direction of what follows
 
@@ -111,7 +112,7 @@ class ArrayImages:
 class StoredImages:
     """Images in the cells of a table: the bytes of a file each, or {"bytes", "path"} as Hugging Face writes them.
 
-    Paths are relative to `folder`.
+    Paths are relative to `folder`. Where `confined` is a folder, those that lead out of it, also by links, are faults.
     """
 
     kind: Kind = "image"
@@ -122,9 +123,10 @@ class StoredImages:
         names: Sequence[str],
         rows: Sequence[int] | None = None,
         folder: Path = Path(),
+        confined: Path | None = None,
     ) -> None:
         self.cell = cell
-        self.folder = folder
+        self.folder, self.confined = folder, confined
         self.names = tuple(names)
         self.rows = tuple(range(len(names))) if rows is None else tuple(rows)
 
@@ -140,7 +142,7 @@ class StoredImages:
         if isinstance(content, bytes):
             return content
         if content is None and isinstance(path, str):
-            return content_of(self.folder / path, self.names[row])
+            return self.listed(row, path)
         raise ItemFault(Fault(self.names[row], "no image in its cell", "fill it in or remove its row"))
 
     def decode(self, row: int, content: bytes) -> tuple[Image.Image, tuple[Fault, ...]]:
@@ -151,7 +153,24 @@ class StoredImages:
 
     def take(self, rows: Sequence[int]) -> "StoredImages":
         names, places = [self.names[row] for row in rows], [self.rows[row] for row in rows]
-        return StoredImages(self.cell, names, places, self.folder)
+        return StoredImages(self.cell, names, places, self.folder, self.confined)
+
+    def confined_to(self, folder: Path) -> "StoredImages":
+        """The same images, of which none is a file elsewhere."""
+        return StoredImages(self.cell, self.names, self.rows, self.folder, folder)
+
+    def listed(self, row: int, path: str) -> bytes:
+        """What is in the file that a cell names."""
+        if self.confined is None:
+            return content_of(self.folder / path, self.names[row])
+        try:
+            real = os.path.realpath(self.folder / path)
+        except (OSError, ValueError) as error:  # a name that no file can have
+            raise unreadable(self.names[row], error) from error
+        if not lies_in(real, os.path.realpath(self.confined)):
+            problem = f"its cell names a file outside of {self.confined}"
+            raise ItemFault(Fault(self.names[row], problem, "put the file there, or its bytes into the cell"))
+        return content_of(Path(real), self.names[row], follow=False)
 
 
 class Texts:
@@ -182,10 +201,10 @@ class Texts:
         return Texts([self.texts[row] for row in rows], [self.names[row] for row in rows])
 
 
-def content_of(path: Path, name: str) -> bytes:
-    """What is in a file; ItemFault where it cannot be had."""
+def content_of(path: Path, name: str, *, follow: bool = True) -> bytes:
+    """What is in a file; ItemFault where it cannot be had. Unless `follow`, a link is none."""
     try:
-        with open(path, "rb", opener=without_waiting) as file:
+        with open(path, "rb", opener=without_waiting if follow else without_following) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ItemFault(Fault(name, "a pipe or a device, no file", "put a file there or remove its line"))
@@ -201,8 +220,17 @@ def content_of(path: Path, name: str) -> bytes:
         raise unreadable(name, error) from error
 
 
+def lies_in(path: str, folder: str) -> bool:
+    """Whether a real path is below a real folder."""
+    return path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
 def without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | NO_WAITING)
+
+
+def without_following(path: str, flags: int) -> int:
+    return os.open(path, flags | NO_WAITING | NO_FOLLOWING)
 
 
 def unreadable(name: str, error: Exception) -> ItemFault:

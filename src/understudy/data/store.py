@@ -10,7 +10,7 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -22,6 +22,7 @@ from understudy.data.files import write_whole
 from understudy.errors import UnderstudyError
 
 FORMAT: Final = 1
+PATIENCE: Final = 0.5  # seconds between two words on waiting
 MAGIC: Final = b"UsK1"
 HEAD: Final = struct.Struct("<4sI")  # magic, number of keys
 KEY: Final = struct.Struct("<16sI")  # digest of the content, checksum of its vector
@@ -108,16 +109,20 @@ class Store:
 
 
 @contextmanager
-def opened(folder: Path, *, dim: int, encoder: str) -> Iterator[Store]:
-    """The store in a folder, made if need be and locked while it is open."""
+def opened(folder: Path, *, dim: int, encoder: str, on_wait: Callable[[], None] | None = None) -> Iterator[Store]:
+    """The store in a folder, made if need be and locked while it is open.
+
+    While another process has it, `on_wait` is called about twice a second, and what it raises ends the waiting;
+    without it, that is an error.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / "lock")
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout as error:
-        raise UnderstudyError(
-            f"another process is computing features of {encoder}; wait until it is done, then run this again"
-        ) from error
+    while not is_free(lock, 0 if on_wait is None else PATIENCE):
+        if on_wait is None:
+            raise UnderstudyError(
+                f"another process is computing features of {encoder}; wait until it is done, then run this again"
+            )
+        on_wait()
     try:
         require_format(folder, dim, encoder)
         store = Store(folder, dim)
@@ -127,6 +132,15 @@ def opened(folder: Path, *, dim: int, encoder: str) -> Iterator[Store]:
             store.close()
     finally:
         lock.release()
+
+
+def is_free(lock: filelock.BaseFileLock, timeout: float) -> bool:
+    """Whether the lock could be had within so many seconds; if so, it is held now."""
+    try:
+        lock.acquire(timeout=timeout)
+    except filelock.Timeout:
+        return False
+    return True
 
 
 def require_format(folder: Path, dim: int, encoder: str) -> None:

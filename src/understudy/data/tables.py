@@ -4,6 +4,7 @@ import csv
 import json
 import threading
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ def header_of(reader: Iterator[list[str]], path: Path) -> list[str]:
         raise UnderstudyError(f"{path} is empty or begins with an empty line; its first line must name the columns")
     if not is_utf8(header):
         raise UnderstudyError(f"{path}: its header line is not in UTF-8; save the file as UTF-8")
-    twice = sorted({name for name in header if name and header.count(name) > 1})
+    twice = sorted(name for name, times in Counter(header).items() if name and times > 1)
     if twice:
         raise UnderstudyError(f"{path} has more than one column {columns.listed(twice)}; rename all but one")
     return header

@@ -24,6 +24,7 @@ class Move:
     item: int | None = None
     before: tuple[Standing, int | None] = ("open", None)
     after: tuple[Standing, int | None] = ("open", None)
+    judge: bool = True  # whether a label that was told says how often the learner is right
     added: int = 0
     aside: tuple[int, ...] = ()  # of those added, drawn by lot
 
@@ -66,7 +67,7 @@ class Chooser:
             self.surrogate.add_class()
         elif move.before != move.after:
             self._leave(move.item, move.before[0], move.after[0])
-            self._enter(move.item, move.after)
+            self._enter(move.item, move.after, move.judge)
 
     def _leave(self, item: int, before: Standing, after: Standing) -> None:
         surrogate = self.surrogate
@@ -81,10 +82,10 @@ class Chooser:
         elif before == "dropped":
             surrogate.undrop([item])
 
-    def _enter(self, item: int, after: tuple[Standing, int | None]) -> None:
+    def _enter(self, item: int, after: tuple[Standing, int | None], judge: bool) -> None:
         surrogate, (standing, label) = self.surrogate, after
         if standing == "told":
-            surrogate.tell([item], [label])
+            surrogate.tell([item], [label], judge=judge)
         elif standing == "pending":
             surrogate.reserve([item])
         elif standing in ("skipped", "aside"):
@@ -97,12 +98,21 @@ def applied(record: Record, event: Event) -> list[Move]:
     """Take an event into account; the moves that come of it."""
     before = {item: record.standing(item) for item in record.touched(event)}
     record.apply(event)
-    moves = [Move(item, old, now) for item, old in before.items() if (now := record.standing(item)) != old]
+    moves = [
+        Move(item, old, now, judge=is_judged(record, item, old[0], now[0]))
+        for item, old in before.items()
+        if (now := record.standing(item)) != old
+    ]
     if event.kind == "class_added" and len(record.classes) > 1:  # for want of classes a surrogate begins with one
         moves.append(Move())
     if event.kind == "items_added":
         moves.append(Move(added=event.data["count"], aside=tuple(event.data["audit"])))
     return moves
+
+
+def is_judged(record: Record, item: int, before: Standing, after: Standing) -> bool:
+    """Whether a label says how often the learner is right: the first of an item that it did not know."""
+    return after == "told" and before != "told" and record.was_right(item) is not None
 
 
 def folded(events: Sequence[Event]) -> tuple[Record, dict[str, np.ndarray], list[Move]]:

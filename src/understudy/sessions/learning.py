@@ -19,6 +19,7 @@ from understudy.sessions.projects.project import Project
 from understudy.sessions.record import Record
 from understudy.sessions.training.training import Failed, Job, Trained, Trainer, due
 
+MANY: Final = 300  # moves beyond which a surrogate is made in one go rather than led through them: a large import
 CATCH_UP: Final = 4  # moves that a new surrogate may still be behind when labelling is held up for it
 WORTH_MORE: Final = 10  # labels a class from which a first model takes the place of predictions that were brought along
 PATIENCE: Final = 0.1  # seconds between looks, while predictions that were given are put to use
@@ -48,9 +49,11 @@ class Learning:
         self.trainer = make_trainer(self.training_ended)
         self.chooser = self.fresh_chooser()
 
-    def tell(self, store: Callable[..., list[Event]], note_change: Callable[[], None]) -> None:
-        """How events are stored, and who is told of changes that are none."""
-        self.store, self.note_change = store, note_change
+    def tell(
+        self, store: Callable[..., list[Event]], note_change: Callable[[], None], after_training: Callable[[], object]
+    ) -> None:
+        """How events are stored, who is told of changes that are none, and what is done when there is time for it."""
+        self.store, self.note_change, self.after_training = store, note_change, after_training
 
     # -- every label --------------------------------------------------------------------------------------
 
@@ -58,6 +61,9 @@ class Learning:
         """Something happened that is in the log: whatever goes wrong here must not be the end of labelling."""
         self.since += moves
         try:
+            if len(moves) > MANY:
+                self.chooser = self.fresh_chooser()
+                return
             for move in moves:
                 self.chooser.follow(move)
         except Exception:
@@ -66,6 +72,8 @@ class Learning:
 
     def fresh_chooser(self) -> Chooser:
         """A surrogate from the last model on, with everything that happened since."""
+        if len(self.since) > MANY:
+            return Chooser(self.models.surrogate_now(), self.models.newcomers)
         chooser = Chooser(self.models.surrogate(), self.models.newcomers)
         for move in self.since:
             chooser.follow(move)
@@ -94,11 +102,22 @@ class Learning:
 
     def train_if_due(self) -> None:
         wanted = self.next_training()
-        if self.is_busy or self.is_stopped or wanted is None or len(self.record.usable) < wanted:
+        if self.is_busy or self.is_stopped or wanted is None:
+            return
+        if len(self.record.usable) < wanted and not self.is_last_chance():
             return
         rows = self.record.training_rows()
         if len(set(rows.values())) >= 2:
             self.start(rows)
+
+    def is_last_chance(self) -> bool:
+        """Whether every item has been decided on, and some labels are in no model yet."""
+        record = self.record
+        parts = [record.effective.keys(), record.bad.keys(), record.unknown.keys(), record.skipped.keys()]
+        if sum(len(part) for part in parts) < record.n_items or len(set().union(*parts)) < record.n_items:
+            return False
+        tried = [event.data["labels"] for event in (*record.trainings[-1:], *record.failures[-1:])]
+        return len(record.usable) > max(tried, default=0)
 
     def train(self) -> None:
         """Train now, unless a training runs."""
@@ -157,6 +176,8 @@ class Learning:
                 self.is_busy = False
                 self.train_if_due()
                 self.note_change()
+        if isinstance(outcome, Trained):
+            self.after_training()
 
     def note_failure(self, job: Job, reason: str) -> None:
         with self.lock:
@@ -199,10 +220,15 @@ class Learning:
             "asked_accuracy": right / judged if judged else None,
         }  # fmt: skip
         self.store(Event("trained", data=data))
+        if len(self.models.guesses) == len(self.record.trainings):
+            return  # it was found in the log together with something that nobody could say was stored
         self.models.adopt(trained, probs)
         self.since, waiting = self.since[self.job_start :], self.since[known:]
         self.chooser = chooser
         try:
+            if len(waiting) > MANY:
+                self.chooser = self.fresh_chooser()
+                waiting = []
             for move in waiting:
                 chooser.follow(move)
         except Exception:

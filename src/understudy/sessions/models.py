@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from understudy.core.state import ENGINE_KEYS
 from understudy.core.surrogate import Surrogate
 from understudy.errors import NotFound, UnderstudyError
 from understudy.learners.model_files import load_model
 from understudy.sessions.audit import Change, change_of
+from understudy.sessions.chooser import ledger_of
 from understudy.sessions.events import Event
 from understudy.sessions.projects.project import Project
 from understudy.sessions.record import Record
@@ -39,7 +41,9 @@ class Models:
         self.ledger = ledger
         self.guesses: list[dict[int, int] | None] = [self._guesses_of(event) for event in self.record.trainings]
         last = self.record.trainings[-1] if self.record.trainings else None
-        self.probs = None if last is None else self.artifacts.predictions(last.data["predictions"]).probs
+        kept = None if last is None else self.artifacts.predictions(last.data["predictions"])
+        self.probs = None if kept is None else kept.probs
+        self.knows = frozenset[int]() if kept is None else frozenset(kept.trained_on.tolist())
 
     # -- the last one -------------------------------------------------------------------------------------
 
@@ -49,8 +53,8 @@ class Models:
         return None if not self.record.trainings else version_of(self.record.trainings[-1])
 
     def guess(self, item: int) -> int | None:
-        """What the model in use predicts for an item."""
-        if self.probs is None or item >= len(self.probs):
+        """What the model in use predicts for an item; None where it has learnt its label, which is no prediction."""
+        if self.probs is None or item >= len(self.probs) or item in self.knows:
             return None
         return int(np.argmax(self.probs[item]))
 
@@ -105,6 +109,21 @@ class Models:
             state = anchored(then, self.setup_of(then), self.ledger, n_classes, kept.probs, kept.trained_on)
         return Surrogate.restore(features[: len(state["probs"])], state, check=False)
 
+    def surrogate_now(self) -> Surrogate:
+        """The surrogate given all that the record knows, made in one go: for more moves than one can follow."""
+        features, ledger = self.project.features, ledger_of(self.record)
+        n_classes = max(1, len(self.record.classes))
+        if not self.record.trainings:
+            setup = load_anchor(self.project.work / SETUP)
+            unused = {name: value for name, value in setup.items() if name not in ENGINE_KEYS}
+            surrogate = Surrogate.restore(features, {**unused, **ledger}, check=False)
+            while surrogate.n_classes < n_classes:
+                surrogate.add_class()
+            return surrogate
+        known = np.intersect1d(np.array(sorted(self.knows), np.int64), ledger["answered_rows"])
+        state = anchored(features, self.project.work / SETUP, ledger, n_classes, self.predictions(), known)
+        return Surrogate.restore(features, state, check=False)
+
     def setup_of(self, features: np.ndarray) -> Path:
         """The set-up of the pool when it had these features; made anew where it has grown since."""
         if len(features) == len(self.project.features):
@@ -121,22 +140,28 @@ class Models:
     def adopt(self, trained: Trained, probs: np.ndarray) -> None:
         """A new model with these predictions is in use, and the record has it."""
         self.ledger, self.probs = trained.job.ledger, probs
+        self.knows = frozenset(trained.job.rows.tolist())
         self.guesses.append(self._guesses_in(probs))
 
     # -- how good they are --------------------------------------------------------------------------------
 
-    def right_on(self, labels: Mapping[int, int], place: int = -1) -> int | None:
-        """How many of these items a model has right; None where its predictions are gone, or there is no model."""
+    def right_on(self, labels: Mapping[int, int], place: int = -1) -> tuple[int, int] | None:
+        """How many of these items a model has right, of how many; items that came after it are left out.
+
+        None where its predictions are gone, or there is no model.
+        """
         if not self.guesses or (guesses := self.guesses[place]) is None:
             return None
-        return sum(guesses.get(item) == label for item, label in labels.items())
+        met = [(guesses[item], label) for item, label in labels.items() if item in guesses]
+        return sum(guess == label for guess, label in met), len(met)
 
     def change_on(self, labels: Mapping[int, int], before: int, after: int) -> Change | None:
-        """What a later model gained on the same items."""
+        """What a later model gained on the items that both met."""
         was, now = self.guesses[before], self.guesses[after]
         if was is None or now is None:
             return None
-        both = [(was.get(item) == label, now.get(item) == label) for item, label in labels.items()]
+        met = [(item, label) for item, label in labels.items() if item in was and item in now]
+        both = [(was[item] == label, now[item] == label) for item, label in met]
         return change_of(both.count((False, True)), both.count((True, False)), len(both))
 
     def _guesses_of(self, event: Event) -> dict[int, int] | None:

@@ -58,6 +58,7 @@ def open_session(
     try:
         if predictions is not None and not record.trainings:
             start_from(session, predictions)
+        session.look_at_labels()
         with session.lock:
             session.learning.train_if_due()  # what was due, or was cut short
     except BaseException:

@@ -84,8 +84,12 @@ class Decisions:
 
     @property
     def label(self) -> int | None:
-        """The label that counts: the majority's, else the earlier one."""
-        return majority([mark.label for mark in self.marks.values()]) if self.marks else None
+        """The label that counts: that of the last review, else the majority's, else the earlier one."""
+        in_order = sorted(self.marks.values(), key=lambda mark: mark.seq)
+        reviewed = [mark.label for mark in in_order if mark.source == "review"]
+        if reviewed:
+            return reviewed[-1]
+        return majority([mark.label for mark in in_order]) if in_order else None
 
 
 class Record:
@@ -100,6 +104,7 @@ class Record:
         self.leases: dict[int, Lease] = {}
         self.asks: dict[int, Event] = {}  # by which an item was last asked
         self.last_ask: dict[str, Ask] = {}  # of each annotator
+        self.asked_by_lot: dict[int, str] = {}  # whom an item drawn by lot was asked of last
         self.asked: dict[Ask, dict[int, None]] = {"choice": {}, "audit": {}, "second": {}, "again": {}}
         self.trainings: list[Event] = []
         self.failures: list[Event] = []
@@ -134,8 +139,13 @@ class Record:
     # -- what is known ------------------------------------------------------------------------------------
 
     def label_of(self, item: int) -> int | None:
-        """The label that counts: the majority's, else the earlier one."""
+        """The label that counts: that of the last review, else the majority's, else the earlier one."""
         return self.effective.get(item)
+
+    def audit_label(self, item: int) -> int | None:
+        """What an item drawn by lot is, by whom it was asked of: a label that came otherwise is no sample."""
+        mark = self.decisions(item).marks.get(self.asked_by_lot.get(item, ""))
+        return None if mark is None else mark.label
 
     def is_audit(self, item: int) -> bool:
         return item in self._audit
@@ -184,9 +194,15 @@ class Record:
         return sum(judged), len(judged)
 
     def was_right(self, item: int) -> bool | None:
-        """Whether the learner had predicted an item's label; None where there was no learner, or nobody asked."""
+        """Whether the learner had predicted an item's label.
+
+        None where there was no learner or it knew the label, and where nobody was asked: items that are confirmed many
+        at once are the easy ones, and imported ones are somebody's choice.
+        """
         first = next(iter(self._of_item[item].marks.values()))
-        return None if first.guess is None else first.guess == self.effective[item]
+        if first.guess is None or first.source in ("grid", "import"):
+            return None
+        return first.guess == self.effective[item]
 
     # -- what happens -------------------------------------------------------------------------------------
 
@@ -246,6 +262,8 @@ class Record:
         self.asks[event.item] = event
         self.asked[ask][event.item] = None
         self.last_ask[event.annotator] = ask
+        if ask == "audit":
+            self.asked_by_lot[event.item] = event.annotator
 
     def _end_lease(self, event: Event) -> None:
         assert event.item is not None

@@ -83,6 +83,7 @@ class Status:
     bad: int
     flagged: int
     audited: int  # audit items with an answer
+    audit_missing: int  # audit items that were asked and have none: skipped, or nobody could tell
     accuracy: float | None  # of the last model on the audit items
     interval: tuple[float, float] | None  # Wilson, 95 %
     trained_at: int | None  # labels the last model was trained on

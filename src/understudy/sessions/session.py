@@ -4,6 +4,7 @@ A decision is first put into the log, and only then does anything else change: t
 which item. So whatever is lost in a crash is replayed, and what was answered is never lost.
 """
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -16,7 +17,7 @@ from understudy.errors import Conflict, NotFound, NotStored, PoolExhausted, Unde
 from understudy.sessions import views, why
 from understudy.sessions.chooser import Move, applied, folded
 from understudy.sessions.events import Ask, Event, Kind, Source
-from understudy.sessions.labels.imports import Imported
+from understudy.sessions.labels.imports import MOST_CLASSES, Imported, ImportedLabel, checked_import
 from understudy.sessions.learning import Learning
 from understudy.sessions.log.log import AlreadyThere, EventLog
 from understudy.sessions.models import Models
@@ -40,9 +41,9 @@ from understudy.sessions.replies import (
 from understudy.sessions.training.training import Failed, Trained, Trainer
 from understudy.sessions.turns import Turns
 
-MOST_CLASSES: Final = 10_000
 MOST_AT_ONCE: Final = 100  # items confirmed in one go
 LONGEST: Final = 64  # characters of a name or a key
+log = logging.getLogger(__name__)
 BATCH: Final = 1_000  # imported labels stored in one go
 SAME: Final = {"relabelled": "labelled"}  # a label sent twice finds itself there the second time
 
@@ -72,7 +73,7 @@ class Session:
         self._deadlines = {item: clock() + lease.seconds for item, lease in record.leases.items()}
         self._closed = False
         self.learning = Learning(self._lock, project, record, models, since, surrogate_options, make_trainer)
-        self.learning.tell(self._store, self._note_change)
+        self.learning.tell(self._store, self._note_change, self.look_at_labels)
 
     # -- asking -------------------------------------------------------------------------------------------
 
@@ -255,24 +256,29 @@ class Session:
         """Labels from elsewhere. What is there already, by the same annotator, is not stored again."""
         checked_name(annotator)
         with self._lock:
+            checked_import(imported, self.record.classes)
             new = [name for name in imported.new_classes if name not in self.record.classes]
             self._store(*(Event("class_added", None, annotator, data={"name": checked_class(name)}) for name in new))
-            numbers = {name: number for number, name in enumerate(self.record.classes)}
-            added = unchanged = 0
-            events: list[Event] = []
-            for found in imported.labels:
-                who, number = found.annotator or annotator, numbers[found.label_name]
-                mark = self.record.decisions(found.row).marks.get(who)
-                if mark is not None and mark.label == number:
-                    unchanged += 1
-                    continue
+        added = 0
+        for start in range(0, len(imported.labels), BATCH):  # others label in between
+            with self._lock:
+                added += self._import(imported.labels[start : start + BATCH], annotator)
+        with self._lock:
+            self.learning.train_if_due()
+        return {"added": added, "unchanged": len(imported.labels) - added}
+
+    def _import(self, labels: Sequence[ImportedLabel], annotator: str) -> int:
+        """Store those of these labels that are new, and count them."""
+        numbers = {name: number for number, name in enumerate(self.record.classes)}
+        events: list[Event] = []
+        for found in labels:
+            who, number = found.annotator or annotator, numbers[found.label_name]
+            mark = self.record.decisions(found.row).marks.get(who)
+            if mark is None or mark.label != number:
                 event = self._label_event(found.row, who, None, {"label": number, "source": "import"})
                 events.append(event if found.at is None else replace(event, at=found.at))
-                added += 1
-            for start in range(0, len(events), BATCH):
-                self._store(*events[start : start + BATCH])
-            self.learning.train_if_due()
-            return {"added": added, "unchanged": unchanged}
+        self._store(*events)
+        return len(events)
 
     def _decide(self, kind: Kind, item: int, annotator: str, key: str, data: dict[str, Any] | None = None) -> Stored:
         self._require_item(item)
@@ -333,26 +339,26 @@ class Session:
         if stored[0].seq > self.record.seq + 1:
             self._catch_up()
         else:
-            for event in stored:
-                self._follow(event)
+            self._follow(stored)
         self._note_change()
         return stored
 
     def _catch_up(self) -> None:
         """Follow what is in the log though nobody could say so: a connection was lost while it was stored."""
         models = len(self.record.trainings)
-        for event in self._log.read(after=self.record.seq):
-            self._follow(event)
+        self._follow(list(self._log.read(after=self.record.seq)))
         if len(self.record.trainings) > models:
             self.learning.begin_at(*folded(list(self._log.read()))[1:])
 
-    def _follow(self, event: Event) -> None:
-        touched = self.record.touched(event)
-        moves = applied(self.record, event)
-        if event.kind == "asked" and event.item is not None:
-            self._deadlines[event.item] = self._clock() + event.data["seconds"]
-        for item in touched:
-            self.turns.note(item)
+    def _follow(self, events: Sequence[Event]) -> None:
+        moves: list[Move] = []
+        for event in events:
+            touched = self.record.touched(event)
+            moves += applied(self.record, event)
+            if event.kind == "asked" and event.item is not None:
+                self._deadlines[event.item] = self._clock() + event.data["seconds"]
+            for item in touched:
+                self.turns.note(item)
         self.learning.follow(moves)
 
     def _require_item(self, item: int) -> None:
@@ -386,6 +392,13 @@ class Session:
         with self._lock:
             self._require_item(item)
             return views.why_asked(self, item)
+
+    def look_at_labels(self) -> None:
+        """Count the labels that are worth a review. It may fail: nothing else depends on it."""
+        try:
+            self.review(0)
+        except Exception:
+            log.exception("labels could not be looked at")
 
     def review(self, n: int = 50) -> list[Doubt]:
         return views.review(self, n)

@@ -69,25 +69,27 @@ def hint(
     promised: float | None = None,
     asked: tuple[int, int] = (0, 0),
     until_training: int | None = None,
+    is_training: bool = False,
 ) -> Hint:
     """The advice and a line for people.
 
     `left`: items that could still be asked for. `promised`: what `promise` gave. `asked`: how many of the last items
-    that the strategy chose the model had right beforehand, of how many. `until_training`: labels to the next one.
+    that the strategy chose the model had right beforehand, of how many. `until_training`: labels to the next
+    one; `is_training`: one is being made.
     """
     if left == 0:
         return Hint("enough", f"{_accuracy(models)}Every item has an answer.".strip(), promised)
     if not models:
-        return Hint("start", f"No model yet; {_first(until_training)}.", promised)
+        return Hint("start", f"No model yet; {_first(until_training, is_training)}.", promised)
     rare = [name for name, count in class_counts.items() if count < FEWEST_OF_A_CLASS]
     last = models[-1]
     if last.audited < FEWEST_AUDITED:
         few = f"Only {_items(last.audited)}" if last.audited else "No items"
         few += " drawn by lot so far, too few to say how good the model is. "
-        return Hint("go on", f"{few}{_of_asked(asked)}{_next(until_training)}", promised)
+        return Hint("go on", f"{few}{_of_asked(asked)}{_next(until_training, is_training)}", promised)
     known = _accuracy(models) + _gain(last)
     if last.change is None or last.change.low > 0:
-        return Hint("go on", f"{known}{_next(until_training)}", promised)
+        return Hint("go on", f"{known}{_next(until_training, is_training)}", promised)
     small = promised is not None and promised <= SMALL_PROMISE
     flat = len(models) > 1 and all(_is_flat(model) for model in models[-2:])
     if flat and small and not rare:
@@ -147,11 +149,15 @@ def _of_asked(asked: tuple[int, int]) -> str:
     return f"Of the last {n} items it chose it had {right} right, but those are the hard ones. "
 
 
-def _next(labels: int | None) -> str:
+def _next(labels: int | None, is_training: bool) -> str:
+    if is_training:
+        return "Go on: a model is being trained now."
     return f"Go on: the next model comes after {_more(labels)}." if labels else "Go on."
 
 
-def _first(labels: int | None) -> str:
+def _first(labels: int | None, is_training: bool) -> str:
+    if is_training:
+        return "the first is being trained now"
     return f"the first comes after {_more(labels)}" if labels else "the first needs two labels in two classes"
 
 

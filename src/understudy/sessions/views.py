@@ -150,7 +150,7 @@ def why_nothing(record: Record, annotator: str) -> str:
     others = [lease for lease in record.leases.values() if lease.annotator != annotator]
     if others:
         who = ", ".join(sorted({lease.annotator for lease in others}))
-        return f"The last items are with {who}. Come back in a moment."
+        return f"The last items are with {who}. One comes to you when it is handed back, or its time is over."
     left = [item for item in record.unknown if item not in record.effective and item not in record.bad]
     unknown = sum(annotator in record.unknown[item] for item in left)
     if unknown:
@@ -217,11 +217,17 @@ def history(record: Record, annotator: str, n: int) -> list[Entry]:
 
 
 def audit_labels(record: Record) -> dict[int, int]:
-    """The items that were asked by lot and answered, with their labels."""
-    asked = record.asked["audit"]
-    answered = {item for item in asked if item in record.effective and item not in record.bad}
-    counted = counted_rows(record.audit_draws, asked.keys(), answered)
-    return {item: record.effective[item] for item in counted}
+    """The items that were asked by lot and answered by whom they were asked of, with their labels."""
+    asked = record.asked["audit"].keys()
+    answers = {item: label for item in asked if (label := record.audit_label(item)) is not None}
+    counted = counted_rows(record.audit_draws, asked, answers.keys() - record.bad.keys())
+    return {item: answers[item] for item in counted}
+
+
+def audit_missing(record: Record) -> int:
+    """How many items were asked by lot and have no answer, since they were skipped or could not be told."""
+    asked = [item for item in record.asked["audit"] if item not in record.bad and item not in record.leases]
+    return sum(record.audit_label(item) is None for item in asked)
 
 
 def training(session: "Session") -> Training:
@@ -240,9 +246,7 @@ def training(session: "Session") -> Training:
 def status(session: "Session") -> Status:
     record, models = session.record, session.models
     labels = audit_labels(record)
-    right = models.right_on(labels)
-    known = right is not None and bool(labels)
-    accuracy = right / len(labels) if right is not None and labels else None
+    right, scored = models.right_on(labels) or (0, 0)
     return Status(
         project=session.project.name, phase="ready", done=record.n_items, kind=session.project.kind,
         classes=list(record.classes),
@@ -251,8 +255,8 @@ def status(session: "Session") -> Status:
         skipped=sum(item not in record.effective for item in record.skipped),
         unknown=sum(item not in record.effective for item in record.unknown),
         bad=len(record.bad), flagged=len(record.flags),
-        audited=len(labels), accuracy=accuracy,
-        interval=wilson(right or 0, len(labels)) if known else None,
+        audited=len(labels), audit_missing=audit_missing(record), accuracy=right / scored if scored else None,
+        interval=wilson(right, scored) if scored else None,
         trained_at=record.trainings[-1].data["labels"] if record.trainings else None,
         model=models.version, training=training(session), online=session.online,
         suspicious=session.suspicious, version=session.version,
@@ -278,12 +282,11 @@ def progress(session: "Session") -> Progress:
 
 def point(session: "Session", place: int, labels: dict[int, int]) -> CurvePoint:
     event = session.record.trainings[place]
-    right = session.models.right_on(labels, place)
-    scored = right is not None and bool(labels)
-    low, high = wilson(right or 0, len(labels)) if scored else (None, None)
+    right, scored = session.models.right_on(labels, place) or (0, 0)
+    low, high = wilson(right, scored) if scored else (None, None)
     return CurvePoint(
-        labels=event.data["labels"], accuracy=(right or 0) / len(labels) if scored else None, low=low, high=high,
-        audited=len(labels) if scored else 0, asked_accuracy=event.data.get("asked_accuracy"), at=event.at,
+        labels=event.data["labels"], accuracy=right / scored if scored else None, low=low, high=high,
+        audited=scored, asked_accuracy=event.data.get("asked_accuracy"), at=event.at,
     )  # fmt: skip
 
 
@@ -293,25 +296,27 @@ def hint(session: "Session", labels: dict[int, int]) -> stopping.Hint:
     counts = [event.data["labels"] for event in record.trainings]
     scored: list[stopping.Model] = []
     for place, count in enumerate(counts):
-        right = models.right_on(labels, place)
-        if right is None or event_is_given(record, place):
+        found = models.right_on(labels, place)
+        if found is None or event_is_given(record, place):
             continue
         # Of fewer labels, not only earlier: labels may have been undone in between.
         other = max((i for i in range(place) if stopping.STRETCH * counts[i] <= count), default=None)
         change = None if other is None else models.change_on(labels, other, place)
-        scored.append(stopping.Model(count, right, len(labels), None if other is None else counts[other], change))
+        scored.append(stopping.Model(count, *found, None if other is None else counts[other], change))
     wanted = session.learning.next_training()
     here = len(record.usable)
     chosen = [item for item in list(record.asked["choice"])[-RECENT:] if item in record.effective]
     rights = [right for item in chosen if (right := record.was_right(item)) is not None]
-    settled = {*record.effective, *record.bad, *record.unknown}
+    left = record.n_items - len({*record.effective, *record.bad, *record.unknown})
+    until = None if wanted is None else max(1, wanted - here)
     return stopping.hint(
         scored,
         class_counts={name: record.class_counts[number] for number, name in enumerate(record.classes)},
-        left=record.n_items - len(settled),
+        left=left,
         promised=stopping.promise(best_influence(session.learning.chooser.surrogate), first_influence(record)),
         asked=(sum(rights), len(rights)),
-        until_training=max(1, wanted - here) if wanted is not None else None,
+        until_training=None if until is None or until > left else until,
+        is_training=session.learning.is_busy,
     )
 
 

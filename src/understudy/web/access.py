@@ -4,6 +4,7 @@ import ipaddress
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
@@ -18,6 +19,8 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 FREE_TRIES: Final = 5
 LONGEST_WAIT: Final = 60.0  # seconds between two tries of one address
 REMEMBERED: Final = 1000  # addresses with wrong passwords
+MOST_A_MINUTE: Final = 60  # wrong passwords from all addresses together
+MINUTE: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -28,29 +31,43 @@ class Visitor:
 
 
 class Tries:
-    """Wrong passwords by address: five are free, then each makes the wait longer."""
+    """Passwords tried by address: five wrong ones are free, then each makes the wait longer.
+
+    A try counts as wrong from its beginning until it is known to be right: a hundred at once are a hundred.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.failures: dict[str, tuple[int, float]] = {}  # how many, and when the next try is heard
+        self.lately: deque[float] = deque()  # when the last ones began, wherever they came from
         self.lock = threading.Lock()
 
-    def wait(self, address: str) -> float:
-        """Seconds until this address is heard again."""
+    def begin(self, address: str) -> float:
+        """Zero if a password of this address is heard now, which is counted; else the seconds to wait."""
+        home = home_of(address)
         with self.lock:
-            return max(0.0, self.failures.get(address, (0, 0.0))[1] - self.clock())
-
-    def failed(self, address: str) -> None:
-        with self.lock:
-            count = self.failures.pop(address, (0, 0.0))[0] + 1
-            pause = min(2.0 ** (count - FREE_TRIES), LONGEST_WAIT) if count >= FREE_TRIES else 0.0
-            self.failures[address] = (count, self.clock() + pause)
+            now = self.clock()
+            while self.lately and self.lately[0] <= now - MINUTE:
+                self.lately.popleft()
+            count, due = self.failures.get(home, (0, 0.0))
+            crowded = len(self.lately) >= MOST_A_MINUTE
+            wait = max(due - now, self.lately[0] + MINUTE - now if crowded else 0.0)
+            if wait > 0:
+                return wait
+            self.lately.append(now)
+            self.failures.pop(home, None)
+            pause = min(2.0 ** (count + 1 - FREE_TRIES), LONGEST_WAIT) if count + 1 >= FREE_TRIES else 0.0
+            self.failures[home] = (count + 1, now + pause)
             while len(self.failures) > REMEMBERED:
                 del self.failures[next(iter(self.failures))]
+            return 0.0
 
     def succeeded(self, address: str) -> None:
+        """The try was right after all: nothing is held against this address."""
         with self.lock:
-            self.failures.pop(address, None)
+            self.failures.pop(home_of(address), None)
+            if self.lately:
+                self.lately.pop()
 
 
 @dataclass
@@ -96,12 +113,7 @@ def access_for(
     folder: Path, host: str, *, annotators: str | None = None, password: str | None = None, new_links: bool = False
 ) -> tuple[Access, dict[str, str | None]]:
     """The rule that was asked for, and the tokens of personal links by name, None where one was given before."""
-    if annotators is not None and password is not None:
-        raise UnderstudyError("give --annotators, for a link each, or --password, for one word for all; not both")
-    if password is not None and not 1 <= len(password) <= 256:
-        raise UnderstudyError("a password has 1 to 256 characters")
-    names = () if annotators is None else checked_names(annotators)
-    hosts = allowed_hosts(host, guarded=bool(names) or password is not None)
+    names, hosts = checked_access(host, annotators, password)
     if not names and password is None:
         return Access(hosts), {}
     tokens = Tokens(folder)
@@ -109,6 +121,18 @@ def access_for(
         tokens.set_password(password)
         return Access(hosts, tokens, password=True), {}
     return Access(hosts, tokens, names), tokens.links_for(names, anew=new_links)
+
+
+def checked_access(
+    host: str, annotators: str | None, password: str | None
+) -> tuple[tuple[str, ...], frozenset[str] | None]:
+    """Names and hosts, or one line that says why these do not go together. Nothing is made yet."""
+    if annotators is not None and password is not None:
+        raise UnderstudyError("give --annotators, for a link each, or --password, for one word for all; not both")
+    if password is not None and not 1 <= len(password) <= 256:
+        raise UnderstudyError("a password has 1 to 256 characters")
+    names = () if annotators is None else tuple(checked_names(annotators))
+    return names, allowed_hosts(host, guarded=bool(names) or password is not None)
 
 
 def allowed_hosts(host: str, *, guarded: bool) -> frozenset[str] | None:
@@ -132,6 +156,19 @@ def is_loopback(host: str) -> bool:
     except (OSError, UnicodeError) as error:
         raise UnderstudyError(f"{host} is no address of this machine; give --host 127.0.0.1, say") from error
     return all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in found)
+
+
+def home_of(address: str) -> str:
+    """What one client has to itself: an address, or of IPv6 the /64, in which everybody has any number of them."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(found) if found.is_loopback else str(ipaddress.ip_network((found, 64), strict=False))
 
 
 def is_wildcard(host: str) -> bool:

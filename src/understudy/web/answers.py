@@ -27,7 +27,8 @@ MEANINGS: Final = {
     401: "No token or password was given, or not one of this project.",
     403: "Another site or another host asks, or another's name was given.",
     404: "There is no such item, class or file.",
-    409: "This does not go with what happened before.",
+    408: "The body did not arrive in time.",
+    409: "This does not go with what happened before, or with what another is doing.",
     413: "The body is too large.",
     415: "The body is not of the type that is wanted.",
     422: "A value is not what is wanted.",
@@ -36,7 +37,7 @@ MEANINGS: Final = {
     507: "The disk is full or the database is gone: nothing was stored.",
 }
 READS: Final = (401, 403, 422, 503, 507)
-WRITES: Final = (401, 403, 404, 409, 413, 415, 422, 503, 507)
+WRITES: Final = (401, 403, 404, 408, 409, 413, 415, 422, 503, 507)
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -12,10 +12,11 @@ from understudy.version import __version__
 from understudy.web.access import Access
 from understudy.web.answers import answer_errors
 from understudy.web.content import Contents
+from understudy.web.entering import enter_by_link
 from understudy.web.guard import Guard
 from understudy.web.holder import Holder
 from understudy.web.live import Live
-from understudy.web.pages import enter_by_link, page_files, serve_file
+from understudy.web.pages import page_files, serve_file
 from understudy.web.routes import decisions, files, people, views
 
 ABOUT: Final = """What `understudy label` serves. An item is a row of the pool; a class is a number or a name.

@@ -8,9 +8,11 @@ import hashlib
 import io
 import threading
 from collections import OrderedDict
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
+from anyio import CapacityLimiter
 from PIL import Image, ImageOps
 
 from understudy.data.faults import ItemFault
@@ -48,10 +50,31 @@ class Contents:
         self.kept: OrderedDict[str, Content] = OrderedDict()
         self.size = 0
         self.lock = threading.Lock()
+        self.threads = CapacityLimiter(8)  # of their own: no decision waits because many pictures are asked for
+        self.large = threading.BoundedSemaphore(2)  # files in memory that are not sent as they are
         self.converting = threading.BoundedSemaphore(2)  # a large picture takes much memory
 
     def content(self, pool: Pool, row: int) -> Content:
         """The item as people see it."""
+        with self.room_for(pool, row):
+            return self.shown(pool, row)
+
+    def thumbnail(self, pool: Pool, row: int) -> Content:
+        """The item, small. Texts have none."""
+        with self.room_for(pool, row):
+            items, raw = read(pool, row)
+            if items.kind == "text":
+                raise NotFound("a text has no thumbnail; ask for its content")
+            if not isinstance(items, ArrayImages):
+                type_as_is(raw, pool.ids[row])  # an error for what is no picture
+            return self.converted(items, row, raw, THUMBNAIL)
+
+    def room_for(self, pool: Pool, row: int) -> AbstractContextManager[object]:
+        """Waits for its turn before a large file is even read: a dozen at once would fill the memory."""
+        stamp = pool.items.stamp(row) if pool.items is not None and 0 <= row < len(pool) else None
+        return nullcontext() if stamp is None or stamp[0] <= MOST_BYTES else self.large
+
+    def shown(self, pool: Pool, row: int) -> Content:
         items, raw = read(pool, row)
         if items.kind == "text":
             text, _ = decoded(items, row, raw)
@@ -62,15 +85,6 @@ class Contents:
             if media_type is not None:
                 return Content(raw, media_type, tag_of(raw, "raw"))
         return self.converted(items, row, raw, LONGEST_SIDE)
-
-    def thumbnail(self, pool: Pool, row: int) -> Content:
-        """The item, small. Texts have none."""
-        items, raw = read(pool, row)
-        if items.kind == "text":
-            raise NotFound("a text has no thumbnail; ask for its content")
-        if not isinstance(items, ArrayImages):
-            type_as_is(raw, pool.ids[row])  # an error for what is no picture
-        return self.converted(items, row, raw, THUMBNAIL)
 
     def converted(self, items: Items, row: int, raw: bytes, side: int) -> Content:
         tag = tag_of(raw, str(side))

@@ -4,6 +4,8 @@ It wraps the whole application, so no call can be added that it does not cover. 
 the page's own files, which hold nothing of the project, and the two calls by which one logs in.
 """
 
+import asyncio
+import contextlib
 import logging
 from typing import Final
 
@@ -12,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from understudy.data.items import printable
 from understudy.web.access import Access, Visitor, name_in
 from understudy.web.answers import trouble
 
@@ -20,6 +23,9 @@ log = logging.getLogger("understudy.web")
 MOST_BYTES: Final = 64 * 1024
 MOST_IMPORTED: Final = 20 * 1024 * 1024
 DRAINED: Final = 4 * 1024 * 1024  # read past the limit, so that a client that is still sending hears the answer
+BODY_TIME: Final = 30.0  # seconds for a body to arrive
+IMPORT_TIME: Final = 120.0
+IMPORT: Final = "/api/import"
 JSON: Final = "application/json"
 RAW: Final = "application/octet-stream"
 OUR_OWN: Final = ("same-origin", "none")  # "none": typed into the address bar
@@ -54,6 +60,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, access: Access, page: frozenset[str] = frozenset()) -> None:
         self.app, self.access, self.page = app, access, page  # the page: addresses that need no token
+        self.importing = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -76,7 +83,7 @@ class Guard:
             if refusal is not None:
                 await refusal(scope, receive, send_guarded)
         except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
+            log.exception("%s %s failed", scope["method"], printable(scope["path"]))
             if started:
                 raise
             await trouble(500, "something went wrong here; the server's terminal says what")(
@@ -99,7 +106,7 @@ class Guard:
         if visitor is None and not (path in WITHOUT_TOKEN and self.access.password):
             return trouble(401, self.way_in(), {"WWW-Authenticate": "Bearer"})
         scope.setdefault("state", {})["visitor"] = visitor
-        wanted = RAW if path == "/api/import" else JSON
+        wanted = RAW if path == IMPORT else JSON
         if method == "POST" and media_type(headers.get("content-type", "")) != wanted and is_call(scope):
             return trouble(415, f"send this as Content-Type: {wanted}")
         return None
@@ -110,12 +117,31 @@ class Guard:
         return "open the personal link that you were given, or send its token as Authorization: Bearer"
 
     async def with_body(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
-        """Hand the call on, with its body read as far as its limit; an answer of ours if there is more of it."""
+        """Hand the call on, with its body read as far as its limits; an answer of ours if it goes beyond them."""
         if scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
             return None
-        most = MOST_IMPORTED if scope["path"] == "/api/import" else MOST_BYTES
-        body = await read_body(receive, most)
+        if scope["path"] != IMPORT:
+            return await self.with_body_of(MOST_BYTES, BODY_TIME, scope, receive, send)
+        if self.importing:  # asked before the body is read, since each takes much memory
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BODY_TIME):
+                    await read_body(receive, 0, MOST_IMPORTED)
+            return trouble(409, "another import is under way; wait for its end", {"Connection": "close"})
+        self.importing = True
+        try:
+            return await self.with_body_of(MOST_IMPORTED, IMPORT_TIME, scope, receive, send)
+        finally:
+            self.importing = False
+
+    async def with_body_of(
+        self, most: int, seconds: float, scope: Scope, receive: Receive, send: Send
+    ) -> Response | None:
+        try:
+            async with asyncio.timeout(seconds):
+                body = await read_body(receive, most)
+        except TimeoutError:
+            return trouble(408, f"the body did not arrive in {seconds:g} seconds", {"Connection": "close"})
         if body is None:
             return trouble(413, f"a body of at most {most:,} bytes is heard", {"Connection": "close"})
         await self.app(scope, replayed(body, receive), send)
@@ -139,18 +165,18 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-async def read_body(receive: Receive, most: int) -> bytes | None:
-    """The whole body, however it arrives; None if it is longer than `most`, or never ends."""
+async def read_body(receive: Receive, most: int, drained: int = DRAINED) -> bytes | None:
+    """The whole body, however it arrives; None if it is longer than `most`, never ends, or breaks off."""
     parts: list[bytes] = []
     size = 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            return b"".join(parts) if size <= most else None
+            return None  # half a body is none, and nobody is there to be told
         size += len(message.get("body", b""))
         if size <= most:
             parts.append(message.get("body", b""))
-        if size > most + DRAINED or not message.get("more_body", False):
+        if size > most + drained or not message.get("more_body", False):
             return b"".join(parts) if size <= most else None
 
 

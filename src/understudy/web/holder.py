@@ -62,6 +62,7 @@ class Holder:
             bad=0,
             flagged=0,
             audited=0,
+            audit_missing=0,
             accuracy=None,
             interval=None,
             trained_at=None,

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
-
-from understudy.web.access import Access
+from starlette.responses import Response
 
 STATIC: Final = Path(__file__).parent / "static"
 TYPES: Final = {
@@ -51,27 +48,3 @@ def page_files(folder: Path = STATIC) -> dict[str, PageFile]:
 
 def serve_file(file: PageFile) -> Response:
     return Response(file.content, media_type=file.media_type, headers={"Cache-Control": file.cache})
-
-
-def enter_by_link(request: Request, access: Access, token: str) -> Response:
-    """Turn the token of a personal link into a cookie, and take it out of the address bar."""
-    if access.tokens is None:
-        return RedirectResponse("/", 303)
-    if access.visitor_with(token) is None:
-        return PlainTextResponse("This link is not valid here. Ask for a new one.\n", 401)
-    answer = RedirectResponse("/", 303)
-    give_cookie(answer, request, access.tokens.cookie, token)
-    return answer
-
-
-def give_cookie(answer: Response, request: Request, name: str, token: str) -> None:
-    """A cookie that no script reads and no other site sends."""
-    answer.set_cookie(
-        name,
-        token,
-        max_age=365 * 86_400,
-        path="/",
-        httponly=True,
-        samesite="strict",
-        secure=request.url.scheme == "https",
-    )

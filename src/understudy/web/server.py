@@ -22,6 +22,7 @@ from understudy.sessions.projects.project import Project
 from understudy.sessions.session import Session
 from understudy.web.access import Access, is_loopback, is_wildcard
 from understudy.web.app import create_app
+from understudy.web.connections import Connection
 from understudy.web.holder import Holder
 from understudy.web.live import Live
 
@@ -29,9 +30,9 @@ FIRST_PORT: Final = 8000
 PORTS_TRIED: Final = 11
 GRACE: Final = 1  # seconds for calls under way; live streams are ended before that
 EARLY: Final = 2.5  # seconds in which a project that cannot be had says so, before a browser is opened for it
-MOST_CONNECTIONS: Final = 500
 
 Progress = Callable[[int, int], None]
+Links = dict[str, str | None]  # tokens by name; None where one was given before
 
 
 class Stopped(Exception):
@@ -115,23 +116,24 @@ class Preparation:
 def serve(
     project: Project,
     *,
-    access: Access | None = None,
+    enter: Callable[[], tuple[Access, Links]] = lambda: (Access(), {}),
     address: Address | None = None,
-    links: dict[str, str | None] | None = None,
     predictions: Path | None = None,
     browser: bool = True,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Serve a project until Ctrl-C. The page is there at once, also while features are still being made.
 
-    `links` are the personal tokens by name, None where one was given before. `say` prints a line for people.
+    `enter` says who may come in, and gives the tokens of new personal links. It is asked when nothing stands in the
+    way of serving any more: a link that is made must be shown. `say` prints a line for people.
     """
     place = Address() if address is None else address
     listening = listen(place)
+    url = base_url(listening, place.host)
 
     def open_it(progress: Progress) -> Session:
         session = open_session(project, predictions=predictions, progress=progress)
-        session.announce(base_url(listening, place.host))
+        session.announce(url)
         for note in project.notes:
             say(note)
         return session
@@ -139,13 +141,14 @@ def serve(
     holder = Holder(name=project.name, kind=project.kind)
     preparation = Preparation(open_it, holder)
     try:
-        server = server_of(holder, Access() if access is None else access)
-        preparation.failed = lambda: setattr(server, "should_exit", True)
         preparation.thread.start()
         preparation.under_way.wait(EARLY)
         if preparation.error is None:
-            url = base_url(listening, place.host)
-            announce(url, links or {}, say)
+            access, links = enter()
+            server = server_of(holder, access)
+            preparation.failed = lambda: setattr(server, "should_exit", True)
+            server.should_exit = preparation.error is not None  # it may have failed just now
+            announce(url, links, say)
             if browser and is_loopback(place.host) and not links:  # elsewhere it is others who label
                 webbrowser.open(url)
             server.run([listening])
@@ -170,7 +173,7 @@ def server_of(holder: Holder, access: Access) -> Server:
         ws="none",
         timeout_graceful_shutdown=GRACE,
         timeout_keep_alive=30,
-        limit_concurrency=MOST_CONNECTIONS,
+        http=Connection,
     )
     return Server(config, app.state.live)
 
@@ -204,11 +207,21 @@ def listen(place: Address) -> socket.socket:
 
 def base_url(listening: socket.socket, host: str) -> str:
     """The address as people type it."""
-    shown = socket.gethostname() if is_wildcard(host) else host
+    shown = own_address() if is_wildcard(host) else host
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
 
 
-def announce(url: str, links: dict[str, str | None], say: Callable[[str], None]) -> None:
+def own_address() -> str:
+    """Where others find this machine: its address towards the network, or its name where it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent: it only says which way it would go
+            return str(probe.getsockname()[0])
+        except OSError:
+            return socket.gethostname()
+
+
+def announce(url: str, links: Links, say: Callable[[str], None]) -> None:
     say(f"label at {url}   (Ctrl-C stops; nothing is lost)")
     for name, token in links.items():
         say(f"  {name}: {url}?token={token}" if token else f"  {name}: the link of before (--new-links makes new ones)")

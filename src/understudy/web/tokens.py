@@ -27,6 +27,7 @@ class Tokens:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         self.lock = threading.Lock()
+        self.hashing = threading.Lock()  # one at a time: each takes 16 MiB and a core
         known = read(self.path)
         self.cookie: str = known["cookie"]
         self.links: dict[str, str] = known["links"]  # name -> hash
@@ -52,8 +53,9 @@ class Tokens:
 
     def login(self, name: str, password: str) -> str | None:
         """A new token bound to the name, or None if this is not the password."""
-        if self.password is None or not is_password(password, self.password):
-            return None
+        with self.hashing:
+            if self.password is None or not is_password(password, self.password):
+                return None
         token = secrets.token_urlsafe(32)
         with self.lock:
             kept = list(self.logins.items())[-(MOST_LOGINS - 1) :]

@@ -1,5 +1,6 @@
 """Folders of classes in: by name, by content, and never two classes for one item."""
 
+import time
 import zipfile
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from tests.sessions.leaving import IDS, images
 from understudy.data.items import Texts
 from understudy.errors import UnderstudyError
+from understudy.sessions.labels.class_folders import LARGEST_UNPACKED, SMALL, Unpacked
 from understudy.sessions.labels.imports import Imported, read_labels
 
 
@@ -93,6 +95,71 @@ def test_a_zip_that_would_burst_is_not_unpacked(tmp_path: Path, monkeypatch: pyt
     found = read_labels(path, None, IDS, items=items)
     assert pairs(found) == [(3, "cat")]
     assert found.not_in_pool.count == 1
+
+
+def test_what_is_unpacked_in_vain_counts_towards_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(40):
+            archive.writestr(f"cat/{number}.png", bytes([number]) * 2**20)
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        for member in members:
+            if member.filename != "cat/39.png":
+                # The checksum in the directory at the end, which is what the reader goes by.
+                at = content.rindex(member.filename.encode()) - 46 + 16
+                content[at] ^= 1
+    path.write_bytes(content)
+    with zipfile.ZipFile(path) as archive:
+        unpacked = Unpacked(archive, path.stat().st_size)
+        assert unpacked.left == SMALL
+        assert [unpacked.content(member) for member in archive.infolist()] == [None] * 40
+        assert unpacked.left < 2**20
+
+
+def test_files_smaller_than_a_piece_count_too_when_their_checksum_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("cat/1.png", b"x" * 1000)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"xxxx")] ^= 1
+    path.write_bytes(content)
+    with zipfile.ZipFile(path) as archive:
+        unpacked = Unpacked(archive, 0)
+        assert unpacked.content(archive.infolist()[0]) is None
+        assert unpacked.left <= SMALL - 1000
+
+
+def test_a_zip_may_unpack_to_ten_times_its_size(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("cat/1.png", b"x")
+    with zipfile.ZipFile(tmp_path / "x.zip") as archive:
+        unpacked = Unpacked(archive, 2**24)
+        assert unpacked.content(archive.infolist()[0]) == b"x"
+        assert unpacked.left == 10 * 2**24 - 2
+        assert Unpacked(archive, 2**40).left == LARGEST_UNPACKED
+
+
+@pytest.mark.parametrize("packed", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_packings_that_can_burst_are_not_unpacked(tmp_path: Path, packed: int) -> None:
+    items = images(tmp_path)
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("cat/renamed.png", items.read(3), packed)
+        archive.writestr("cat/a.png", b"known by its name", packed)
+    found = read_labels(tmp_path / "x.zip", None, IDS, items=items)
+    assert pairs(found) == [(0, "cat")]
+    assert found.not_in_pool.first == ("cat/renamed.png",)
+
+
+def test_many_files_are_compared_with_many_items_of_one_size_in_a_moment(tmp_path: Path) -> None:
+    texts = Texts([f"{number:05}" for number in range(4000)])
+    for number in range(0, 4000, 2):
+        put(tmp_path, f"even/{number}.md", f"{number:05}".encode())
+    start = time.perf_counter()
+    found = read_labels(tmp_path, None, tuple(f"line {number}" for number in range(4000)), items=texts)
+    assert time.perf_counter() - start < 10
+    assert sorted(label.row for label in found.labels) == list(range(0, 4000, 2))
 
 
 def test_a_folder_without_folders_is_refused(tmp_path: Path) -> None:

@@ -71,6 +71,18 @@ def test_new_classes_can_be_left_out(project: Project, tmp_path: Path) -> None:
     assert "left out, being no classes: 1 (fox)" in printed
 
 
+def test_the_wrong_column_leaves_the_project_as_it_was(project: Project, tmp_path: Path) -> None:
+    rows = "".join(f"0.png,name {row},ann {row}\n" for row in range(60))
+    (tmp_path / "old.csv").write_text(f"id,label,annotator\n{rows}")
+    with pytest.raises(UnderstudyError, match="the column 'label' would make 60 new classes"):
+        command("import", project.folder, tmp_path / "old.csv")
+    assert "left out, being no classes: 60" in command(
+        "import", project.folder, tmp_path / "old.csv", "--no-add-classes"
+    )
+    printed = command("import", project.folder, tmp_path / "old.csv", "--many-classes")
+    assert "60 labels stored" in printed
+
+
 def test_labels_are_exported_while_somebody_labels_but_not_imported(project: Project, tmp_path: Path) -> None:
     (tmp_path / "old.csv").write_text("id,label\n0.png,cat\n")
     session = open_session(project)

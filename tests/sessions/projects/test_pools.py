@@ -18,6 +18,7 @@ from understudy.data.sources import load
 from understudy.errors import UnderstudyError
 from understudy.sessions.projects import pools
 from understudy.sessions.projects.project import create_or_open
+from understudy.sessions.projects.shown_items import real_paths
 
 SMALL = "pixels?size=4"
 
@@ -221,7 +222,7 @@ def test_real_paths_follow_links_of_folders_and_files(tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(tmp_path / "real")
     (tmp_path / "real" / "2.png").symlink_to("1.png")
     given = [tmp_path / "linked" / "1.png", tmp_path / "linked" / "2.png", tmp_path / "real" / "1.png"]
-    assert set(pools.real_paths(given)) == {os.path.realpath(tmp_path / "real" / "1.png")}
+    assert set(real_paths(given)) == {os.path.realpath(tmp_path / "real" / "1.png")}
 
 
 def test_names_that_are_taken_get_a_number() -> None:

@@ -13,13 +13,17 @@ from typing import Any, Final
 from understudy.data.faults import ItemFault
 from understudy.data.items import content_of, printable
 from understudy.errors import UnderstudyError
-from understudy.sessions.labels.found_labels import FoundLabel, Trouble, settled
+from understudy.sessions.labels.found_labels import Entry, Trouble, settled
 from understudy.sessions.labels.matching import Matcher
 
 ABOUT: Final = ".understudy.json"  # hidden, so that no reader of images takes it for an item
 MOST_FILES: Final = 2_000_000
 LARGEST_ITEM: Final = 256 * 2**20  # bytes of a file in a zip that is unpacked to compare it
 LARGEST_UNPACKED: Final = 4 * 2**30  # of all of them together
+BURST: Final = 10  # and as many times the zip itself: pictures are packed already, and texts hardly shrink further
+SMALL: Final = 2**24  # bytes that every zip may unpack to
+PIECE: Final = 2**16  # bytes unpacked at once
+PACKED: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})  # others may unpack to thousands of times more
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Found:
     content: Callable[[], bytes | None]
 
 
-def read_class_folders(path: Path, matcher: Matcher, named: Mapping[str, str]) -> Iterator[FoundLabel | Trouble]:
+def read_class_folders(path: Path, matcher: Matcher, named: Mapping[str, str]) -> Iterator[Entry]:
     """Each file's class, or why it has none. Files beside the folders and hidden ones are left alone."""
     del named  # there are no columns
     with ExitStack() as stack:
@@ -110,7 +114,7 @@ def in_zip(path: Path, stack: ExitStack) -> tuple[Iterator[Found], Any]:
     members = [member for member in archive.infolist() if not member.is_dir()]
     if len(members) > MOST_FILES:
         raise UnderstudyError(f"{path} has {len(members):,} files; {MOST_FILES:,} are the most")
-    unpacked = Unpacked(archive)
+    unpacked = Unpacked(archive, path.stat().st_size)
     about = next((member for member in members if member.filename == ABOUT), None)
     return zipped(members, unpacked), None if about is None else parsed(unpacked.content(about) or b"")
 
@@ -125,21 +129,29 @@ def zipped(members: list[zipfile.ZipInfo], unpacked: "Unpacked") -> Iterator[Fou
 class Unpacked:
     """Files of a zip, unpacked in memory one at a time and never more than the limits: a zip may be made to burst."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
+    def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
         self.archive = archive
-        self.left = LARGEST_UNPACKED
+        self.left = min(LARGEST_UNPACKED, max(SMALL, BURST * size))
 
     def content(self, member: zipfile.ZipInfo) -> bytes | None:
         most = min(LARGEST_ITEM, self.left)
-        if member.file_size > most or member.flag_bits & 1:  # encrypted
+        if member.compress_type not in PACKED or member.file_size > most or member.flag_bits & 1:  # encrypted
             return None
+        content = bytearray()
+        # What was read counts, whatever comes of it: many members may be one and the same piece of the file.
+        self.left -= member.compress_size
         try:
             with self.archive.open(member) as file:
-                content = file.read(most + 1)  # its header may lie about its size
+                while len(content) <= most:  # its header may lie about its size
+                    self.left -= PIECE  # before it is unpacked: a wrong checksum is found after that
+                    piece = file.read(PIECE)
+                    self.left += PIECE - len(piece)
+                    if not piece:
+                        return bytes(content)
+                    content += piece
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError, zlib.error):
             return None
-        self.left -= len(content)
-        return content if len(content) <= most else None
+        return None
 
 
 def parsed(content: bytes) -> Any:

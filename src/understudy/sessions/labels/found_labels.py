@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from understudy.data.items import spelt_out
+from understudy.data.items import printable, spelt_out
 from understudy.errors import UnderstudyError
 from understudy.sessions.projects.settings import checked_class
 
@@ -32,6 +32,16 @@ class Trouble:
     name: str
 
 
+@dataclass(frozen=True)
+class LabelsFrom:
+    """The column, or the question, whose answers a reader takes for labels."""
+
+    name: str
+
+
+Entry = FoundLabel | Trouble | LabelsFrom  # what a reader yields
+
+
 def settled(
     rows: frozenset[int], name: str, label: str | None, annotator: str | None, at: float | None
 ) -> FoundLabel | Trouble:
@@ -40,6 +50,8 @@ def settled(
         return Trouble("no text", name)
     if not label:
         return Trouble("unlabelled", name)
+    if has_unseen(label):
+        return Trouble("broken", f"{name}: its label has characters that cannot be seen")
     if not rows:
         return Trouble("not in the pool", name)
     if len(rows) > 1:
@@ -48,6 +60,11 @@ def settled(
         return FoundLabel(next(iter(rows)), checked_class(label), annotator, at)
     except UnderstudyError:
         return Trouble("no text", name)
+
+
+def has_unseen(value: object) -> bool:
+    """Whether a text has characters in it, such as NUL, that no name of a class may have."""
+    return isinstance(value, str) and printable(value.strip()) != value.strip()
 
 
 def annotator_name(value: object) -> str | None:

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from understudy.data.items import Items
+from understudy.data.items import Items, printable
 from understudy.errors import NotFound, UnderstudyError
 from understudy.sessions.labels.class_folders import read_class_folders
-from understudy.sessions.labels.found_labels import FoundLabel, Trouble
+from understudy.sessions.labels.found_labels import Entry, LabelsFrom, Trouble
 from understudy.sessions.labels.label_studio import read_label_studio
 from understudy.sessions.labels.label_tables import read_label_table
 from understudy.sessions.labels.matching import Matcher
 
 LARGEST_BODY: Final = 20 * 2**20  # bytes that may come over the network
 LARGEST_FILE: Final = 2**30  # bytes of a file on the disk; labels of ten million items have room
-READERS: Final[Mapping[str, Callable[[Path, Matcher, Mapping[str, str]], Iterator[FoundLabel | Trouble]]]] = {
+READERS: Final[Mapping[str, Callable[[Path, Matcher, Mapping[str, str]], Iterator[Entry]]]] = {
     "csv": read_label_table,
     "jsonl": read_label_table,
     "parquet": read_label_table,
@@ -35,6 +35,9 @@ FILE_SUFFIX: Final = {
     "folders": ".zip",
 }
 SHOWN: Final = 10
+USUAL_NEW: Final = 50  # new classes that raise no question
+LABELS_A_CLASS: Final = 10  # more of them do not either where each has so many labels
+MOST_CLASSES: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Imported:
     ambiguous: Tally  # entries that may mean several items
     broken: Tally  # lines that cannot be read
     no_text: Tally  # labels that are no name of one class
+    column: str = ""  # where the labels come from: a column, or a question of Label Studio
+    many_classes: bool = False  # whoever imports insists on the new classes, however many
 
 
 def read_labels(
@@ -127,12 +132,15 @@ def read_content(
             raise UnderstudyError(str(error).replace(str(path), name)) from error
 
 
-def gathered(found: Iterable[FoundLabel | Trouble], classes: Sequence[str]) -> Imported:
+def gathered(found: Iterable[Entry], classes: Sequence[str]) -> Imported:
     """One label for each item and annotator, the last that the file gives."""
     labels: dict[tuple[int, str | None], ImportedLabel] = {}
     troubles: dict[str, list[str]] = {}
-    repeated = 0
+    repeated, column = 0, ""
     for entry in found:
+        if isinstance(entry, LabelsFrom):
+            column = entry.name
+            continue
         if isinstance(entry, Trouble):
             troubles.setdefault(entry.kind, []).append(entry.name)
             continue
@@ -154,6 +162,23 @@ def gathered(found: Iterable[FoundLabel | Trouble], classes: Sequence[str]) -> I
         ambiguous=tally("ambiguous"),
         broken=tally("broken"),
         no_text=tally("no text"),
+        column=column,
+    )
+
+
+def checked_import(imported: Imported, classes: Sequence[str]) -> Imported:
+    """The import, unless its labels look like something else than classes: a class is never taken away again."""
+    new = len(set(imported.new_classes) - set(classes))
+    total = len(set(classes)) + new
+    is_usual = new <= max(USUAL_NEW, len(imported.labels) // LABELS_A_CLASS)
+    if new == 0 or (total <= MOST_CLASSES and (is_usual or imported.many_classes)):
+        return imported
+    first = ", ".join(printable(name[:40]) for name in imported.new_classes[:3])
+    used = f"the column {printable(imported.column)!r}" if imported.column else "the folders"
+    remedy = "choose another column with: understudy import --columns label=NAME"
+    remedy += ", or insist with --many-classes" if total <= MOST_CLASSES else f"; {MOST_CLASSES:,} are the most"
+    raise UnderstudyError(
+        f"{used} would make {new:,} new classes of {len(imported.labels):,} labels ({first}, ...); {remedy}"
     )
 
 

@@ -8,7 +8,16 @@ from typing import Any, Final
 from understudy.data.items import printable
 from understudy.data.labels import text_of
 from understudy.errors import UnderstudyError
-from understudy.sessions.labels.found_labels import FoundLabel, Trouble, annotator_name, seconds_since_1970, settled
+from understudy.sessions.labels.found_labels import (
+    Entry,
+    FoundLabel,
+    LabelsFrom,
+    Trouble,
+    annotator_name,
+    has_unseen,
+    seconds_since_1970,
+    settled,
+)
 from understudy.sessions.labels.matching import Matcher, agreed
 
 # In the short export data, answers and these stand side by side.
@@ -24,17 +33,19 @@ USUAL_CONTROLS: Final = ("choice", "choices", "label", "class", "category")
 IDENTITIES: Final = ("id", "item_id", "name")  # fields of a task's data or meta that may hold an identity
 
 
-def read_label_studio(path: Path, matcher: Matcher, named: Mapping[str, str]) -> Iterator[FoundLabel | Trouble]:
+def read_label_studio(path: Path, matcher: Matcher, named: Mapping[str, str]) -> Iterator[Entry]:
     """Each annotation's label, or why it has none."""
     tasks = tasks_of(path)
     full = [task for task in tasks if isinstance(task, dict) and ("annotations" in task or "completions" in task)]
     if full:
         control = only_control(controls_of(full), path, named.get("label"))
+        yield LabelsFrom(control or "")
         for number, task in enumerate(tasks):
             yield from of_task(task, number, matcher, control)
         return
     short = [task for task in tasks if isinstance(task, dict)]
     key = only_control(answers_of(short, matcher), path, named.get("label"))
+    yield LabelsFrom(key or "")
     for number, task in enumerate(tasks):
         yield of_short(task, number, matcher, key)
 
@@ -128,7 +139,9 @@ def one_choice(given: list[Any]) -> str | None:
     chosen = [name for names in given for name in (names if isinstance(names, list) else [names])]
     if len(chosen) > 1:
         return None
-    return text_of(chosen[0]) if chosen else ""
+    if not chosen:
+        return ""
+    return chosen[0] if has_unseen(chosen[0]) else text_of(chosen[0])  # spelt out, it would be a class nobody meant
 
 
 def person(value: Any) -> str | None:
@@ -158,9 +171,12 @@ def of_short(task: Any, number: int, matcher: Matcher, key: str | None) -> Found
 
 def answers_of(tasks: Sequence[Mapping[str, Any]], matcher: Matcher) -> Iterator[str]:
     """The fields that may be answers: choices, and texts unless each names another item."""
-    fields = dict.fromkeys(field for task in tasks for field in task if field not in ABOUT | DATA)
-    for field in fields:
-        values = [task[field] for task in tasks if task.get(field) is not None]
+    given: dict[str, list[Any]] = {}
+    for task in tasks:
+        for field, value in task.items():
+            if field not in ABOUT and field not in DATA:
+                given.setdefault(field, []).extend([] if value is None else [value])
+    for field, values in given.items():
         texts = [value for value in values if isinstance(value, str)]
         has_choices = any(isinstance(value, dict) and "choices" in value for value in values)
         if has_choices or (texts and (field in USUAL_CONTROLS or not all_items(texts, matcher))):

@@ -14,7 +14,16 @@ from understudy.data.manifests import label_names
 from understudy.data.tables import Table, read_table
 from understudy.errors import UnderstudyError
 from understudy.sessions.labels.cells import restored
-from understudy.sessions.labels.found_labels import FoundLabel, Trouble, annotator_name, seconds_since_1970, settled
+from understudy.sessions.labels.found_labels import (
+    Entry,
+    FoundLabel,
+    LabelsFrom,
+    Trouble,
+    annotator_name,
+    has_unseen,
+    seconds_since_1970,
+    settled,
+)
 from understudy.sessions.labels.label_rows import COLUMNS
 from understudy.sessions.labels.matching import Matcher, agreed
 
@@ -32,11 +41,12 @@ CLUES: Final[tuple[str, ...]] = ("id", "path", "text")
 TELLING: Final = frozenset({"", "label", "labelled", "accept"})  # decisions that stand for their label
 SHOWN: Final = 12  # columns named in a message
 MOST_ROWS: Final = 20_000_000
+MOST_COLUMNS: Final = 1000
 MOST_BYTES: Final = 2 * 2**30  # of a Parquet file when it is unpacked
 SUFFIX: Final = re.compile(r"\.(csv|tsv|jsonl|ndjson|parquet)$", re.IGNORECASE)
 
 
-def read_label_table(path: Path, matcher: Matcher, named: Mapping[str, str]) -> Iterator[FoundLabel | Trouble]:
+def read_label_table(path: Path, matcher: Matcher, named: Mapping[str, str]) -> Iterator[Entry]:
     """Each row's label, or why it has none."""
     if not SUFFIX.search(path.name):
         raise UnderstudyError(f"{path} should end in .csv, .jsonl or .parquet to be read as a table; rename it")
@@ -44,6 +54,7 @@ def read_label_table(path: Path, matcher: Matcher, named: Mapping[str, str]) -> 
     if path.suffix.lower() == ".parquet":
         check_size(path)
     table = read_table(path, named, chooser)
+    yield LabelsFrom(chooser.labels)
     for fault in table.faults:
         yield Trouble("broken", str(fault))
     if path.suffix.lower() in (".csv", ".tsv"):
@@ -52,12 +63,17 @@ def read_label_table(path: Path, matcher: Matcher, named: Mapping[str, str]) -> 
 
 
 class Chooser:
-    """Which columns to use; and, once it was asked, whether the file is one that we wrote."""
+    """Which columns to use; and, once it was asked, the one of labels, and whether the file is one that we wrote."""
 
     def __init__(self) -> None:
         self.is_ours = False
+        self.labels = ""
 
     def __call__(self, there: Sequence[str], named: Mapping[str, str], source: str) -> dict[str, str]:
+        if len(there) > MOST_COLUMNS:
+            raise UnderstudyError(
+                f"{source} has {len(there):,} columns, {MOST_COLUMNS:,} are the most; keep those with items and labels"
+            )
         self.is_ours = tuple(there[: len(COLUMNS)]) == COLUMNS
         wanted = {role: column for role, column in named.items() if role in USUAL}
         for column in wanted.values():
@@ -80,6 +96,7 @@ class Chooser:
                 f"{source} has no column of labels ({', '.join(USUAL['label'][:3])}); its columns are {some(there)}: "
                 "name one, as in --columns label=NAME"
             )
+        self.labels = found["label"]
         return {role: column for role, column in found.items() if column}
 
 
@@ -134,7 +151,15 @@ def labels_in(table: Table, matcher: Matcher, is_ours: bool) -> Iterator[FoundLa
 
 
 def class_names(table: Table, is_ours: bool) -> list[str | None]:
-    """The label of each row, "" where there is none, None where it is nothing a label can be."""
+    """The label of each row, "" where there is none, None where it is nothing a label can be.
+
+    One with characters that cannot be seen stays as it is; spelt out, it would be a class that nobody meant.
+    """
+    names = spelt_names(table, is_ours)
+    return [cell.strip() if has_unseen(cell) else name for cell, name in zip(table.values["label"], names, strict=True)]
+
+
+def spelt_names(table: Table, is_ours: bool) -> list[str | None]:
     if is_ours:  # whose labels are names: -1 is a class where somebody called it so
         return [text_of(value) for value in table.values["label"]]
     unusable: dict[int, Any] = {}

@@ -52,6 +52,9 @@ def export_labels(
         raise UnderstudyError("--copy is for folders on the disk; leave it out")
     path = Path(chosen.file_name) if out is None else out
     size = write_stream(chosen.write(leaving), path)
+    if form == "model" or form.startswith("predictions"):
+        yield f"{path}: {size:,} bytes, of the model {(leaving.model or '')[:12]}"
+        return
     yield f"{path}: {size:,} bytes, {len(leaving.effective):,} labelled items of {len(leaving.ids):,}"
 
 
@@ -63,6 +66,7 @@ def import_labels(
     annotator: str = "import",
     columns: Mapping[str, str] | None = None,
     add_classes: bool = True,
+    many_classes: bool = False,
     store: str | None = None,
 ) -> Iterator[str]:
     """Store the labels of a file in a project that nobody serves; lines that say what became of them."""
@@ -77,6 +81,7 @@ def import_labels(
         left_out = found.new_classes
         if not add_classes:
             found = known_only(found)
+        found = replace(found, many_classes=many_classes)
         stored = session.import_labels(found, annotator)
     finally:
         session.close()

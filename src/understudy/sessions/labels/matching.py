@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Final
@@ -13,6 +14,8 @@ from understudy.data.items import Items, printable
 from understudy.sessions.labels.item_files import item_file, item_names
 
 UPLOADED: Final = re.compile(r"^[0-9a-f]{8}-(?=.)")  # what Label Studio puts before the name of an uploaded file
+LONGEST_NAME: Final = 4096  # characters of a path or an address; what is longer is none
+MOST_PARTS: Final = 64  # of a path
 NOTHING: Final[frozenset[int]] = frozenset()
 
 
@@ -22,6 +25,8 @@ class Matcher:
     def __init__(self, ids: Sequence[str], items: Items | None = None) -> None:
         self.ids, self.items = ids, items
         self.row_of = {name: row for row, name in enumerate(ids)}
+        self.known_ends: dict[str, dict[tuple[str, ...], frozenset[int]]] = {}
+        self.known_digests: dict[int | None, dict[bytes, list[int]]] = {}
 
     def by_name(self, name: str) -> frozenset[int]:
         """An identity; or a path or address that ends in one; or the end of one, such as a bare file name."""
@@ -30,17 +35,14 @@ class Matcher:
                 return frozenset({self.row_of[written]})
         found: set[int] = set()
         for parts in paths_in(name):
-            tails = ("/".join(parts[start:]) for start in range(len(parts)))
+            tails = ("/".join(parts[start:]) for start in range(max(0, len(parts) - self.depth), len(parts)))
             found |= {self.row_of[tail] for tail in tails if tail in self.row_of}
         return frozenset(found) or self.by_end(name)
 
     def by_end(self, name: str) -> frozenset[int]:
         """The items whose own path ends in this one."""
-        found: set[int] = set()
-        for parts in paths_in(name):
-            rows = self.rows_by_last.get(parts[-1], ())
-            found |= {row for row in rows if path_parts(self.ids[row])[-len(parts) :] == parts}
-        return frozenset(found)
+        found = [self.ends_of(parts[-1]).get(tuple(parts), NOTHING) for parts in paths_in(name)]
+        return NOTHING.union(*found) if len(found) != 1 else found[0]
 
     def by_text(self, text: str) -> frozenset[int]:
         """The items with exactly this text."""
@@ -48,8 +50,10 @@ class Matcher:
 
     def by_content(self, content: bytes) -> frozenset[int]:
         """The items whose file would hold exactly this. Only items of this size are read, where sizes are known."""
-        digest, among = hashlib.sha256(content).digest(), self.rows_of_size(len(content))
-        return frozenset(row for row in among if self.digest_of(row) == digest)
+        if self.items is None:
+            return NOTHING
+        digest = hashlib.sha256(content).digest()
+        return NOTHING.union(*(self.digests_of(size).get(digest, ()) for size in (len(content), None)))
 
     def by_file_name(self, name: str) -> frozenset[int]:
         """The items that a folder of classes would hold under this name, with or without a suffix after it."""
@@ -66,6 +70,22 @@ class Matcher:
             if len(parts) > 1:
                 rows.setdefault(parts[-1], []).append(row)
         return rows
+
+    def ends_of(self, last: str) -> dict[tuple[str, ...], frozenset[int]]:
+        """The ends of all paths with this last part, and whose they are: frame.png may be in a thousand folders."""
+        if last in self.rows_by_last and last not in self.known_ends:
+            ends: dict[tuple[str, ...], set[int]] = {}
+            for row in self.rows_by_last[last]:
+                parts = tuple(path_parts(self.ids[row]))
+                for start in range(len(parts)):
+                    ends.setdefault(parts[start:], set()).add(row)
+            self.known_ends[last] = {end: frozenset(rows) for end, rows in ends.items()}
+        return self.known_ends.get(last, {})
+
+    @cached_property
+    def depth(self) -> int:
+        """Parts of the deepest identity: no longer end of a path can be one."""
+        return max((len(path_parts(name)) for name in self.ids), default=0)
 
     @cached_property
     def rows_by_text(self) -> dict[str, frozenset[int]]:
@@ -90,21 +110,19 @@ class Matcher:
             rows.setdefault(None if stamp is None else stamp[0], []).append(row)
         return rows
 
-    @cached_property
-    def digests(self) -> dict[int, bytes | None]:
-        return {}
+    def digests_of(self, size: int | None) -> dict[bytes, list[int]]:
+        """The rows of this size by the digest of their file. Each is read once, however many files are compared."""
+        if size in self.sizes and size not in self.known_digests:
+            rows: dict[bytes, list[int]] = {}
+            for row in self.sizes[size]:
+                with suppress(ItemFault):
+                    rows.setdefault(self.digest_of(row), []).append(row)
+            self.known_digests[size] = rows
+        return self.known_digests.get(size, {})
 
-    def rows_of_size(self, size: int) -> list[int]:
-        return [] if self.items is None else self.sizes.get(size, []) + self.sizes.get(None, [])
-
-    def digest_of(self, row: int) -> bytes | None:
+    def digest_of(self, row: int) -> bytes:
         assert self.items is not None
-        if row not in self.digests:
-            try:
-                self.digests[row] = hashlib.sha256(item_file(self.items, row)[0]).digest()
-            except ItemFault:
-                self.digests[row] = None
-        return self.digests[row]
+        return hashlib.sha256(item_file(self.items, row)[0]).digest()
 
 
 def agreed(found: Iterable[frozenset[int]]) -> frozenset[int]:
@@ -118,16 +136,22 @@ def agreed(found: Iterable[frozenset[int]]) -> frozenset[int]:
 
 def paths_in(name: str) -> list[list[str]]:
     """The paths that a name may stand for, cut into parts: as it is, and as an address with what is encoded in it."""
+    if len(name) > LONGEST_NAME:
+        return []
     found = [path_parts(name)]
     if name.startswith("/") or "://" in name:
         try:
             address = urlsplit(name)
         except ValueError:
-            return [parts for parts in found if parts]
+            return usable(found)
         inside = parse_qs(address.query).get("d", [])  # Label Studio's local files: /data/local-files/?d=...
         found += [path_parts(path) for path in (inside or [unquote(address.path)])]
     found += [[UPLOADED.sub("", parts[-1], count=1)] for parts in found if "upload" in parts]
-    return [parts for parts in found if parts]
+    return usable(found)
+
+
+def usable(paths: list[list[str]]) -> list[list[str]]:
+    return [parts for parts in paths if 0 < len(parts) <= MOST_PARTS]
 
 
 def path_parts(name: str) -> list[str]:

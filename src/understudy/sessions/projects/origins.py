@@ -1,8 +1,9 @@
 """From what people point at to a pool to label: what is in it now, and the classes and labels it brings."""
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -10,12 +11,13 @@ from understudy.data import hub
 from understudy.data.datasets import load_named
 from understudy.data.faults import count
 from understudy.data.features import is_features, read_about
-from understudy.data.items import Kind, Stamp
+from understudy.data.items import ImageFiles, Kind, Stamp, StoredImages, lies_in
 from understudy.data.pool import Pool
 from understudy.data.sources import known_names, load
 from understudy.errors import UnderstudyError
 from understudy.sessions.projects.project_file import Origin
 from understudy.sessions.projects.settings import checked_classes
+from understudy.sessions.projects.shown_items import real_paths
 
 SHOWN: Final = 3  # names in a note
 
@@ -73,8 +75,22 @@ def of_pool(name: str, pool: Pool, path: Path | None) -> Source:
         return Source(name, pool, notes=tuple(notes))
     is_folder = path.is_dir() and pool.features is None
     base = path if path.is_dir() else path.parent
+    if isinstance(pool.items, StoredImages):  # what a project holds is shown to others
+        pool = replace(pool, items=pool.items.confined_to(base))
+    if isinstance(pool.items, ImageFiles) and not path.is_dir():
+        notes += outside(path, pool.items)
     made_by = str(read_about(path)["identity"]) if path.is_dir() and is_features(path) else None
     return Source(name, pool, base, None if path.is_dir() else path, is_folder, made_by, tuple(notes))
+
+
+def outside(table: Path, items: ImageFiles) -> list[str]:
+    """A note on files that a table lists and that do not lie in its folder."""
+    folder = os.path.realpath(table.parent)
+    listed = zip(items.names, real_paths(items.paths), strict=True)
+    names = [name for name, path in listed if not lies_in(path, folder)]
+    if not names:
+        return []
+    return [f"{table.name} lists {count(names, 'file')} outside of its folder, as {names[0]}; whoever labels sees them"]
 
 
 def from_file(path: Path) -> tuple[str, ...]:

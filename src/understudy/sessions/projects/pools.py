@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 
 from understudy.data.features import digest_of, writable, write_array
 from understudy.data.files import sync_folder, whole
-from understudy.data.items import ArrayImages, ImageFiles, Items, Texts
+from understudy.data.items import ArrayImages, ImageFiles, Items, Texts, lies_in
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError
 from understudy.sessions.projects.origins import labels_of
-from understudy.sessions.projects.shown_items import PinnedImages, SourceImages
+from understudy.sessions.projects.shown_items import PinnedImages, SourceImages, real_paths
 
 FORMAT: Final = 1
 ITEMS: Final = "items.parquet"
@@ -145,20 +145,9 @@ def kept_paths(paths: Sequence[Path], base: Path | None) -> list[bytes]:
     root = None if base is None else os.path.realpath(base)
     found = []
     for path in real_paths(paths):
-        inside = root is not None and path.startswith(root.rstrip(os.sep) + os.sep)
+        inside = root is not None and lies_in(path, root)
         found.append(os.fsencode(os.path.relpath(path, root) if inside else path))
     return found
-
-
-def real_paths(paths: Iterable[Path]) -> Iterator[str]:
-    """Paths with every link followed. Folders are looked up once: there are fewer than files."""
-    folders: dict[str, str] = {}
-    for path in paths:
-        above, name = os.path.split(path)
-        if above not in folders:
-            folders[above] = os.path.realpath(above)
-        real = f"{folders[above].rstrip(os.sep)}{os.sep}{name}"
-        yield os.path.realpath(real) if name in ("", ".", "..") or os.path.islink(real) else real  # noqa: PTH114
 
 
 def matched(table: Any, pool: Pool) -> tuple[dict[int, int], list[int]]:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,6 +56,7 @@ class Project:
         self.new_classes, self.notes = tuple(new_classes), list(notes)
         self.device, self.made_encoder = device, encoder
         self.added = 0
+        self.held_up = ""  # why nothing goes on at the moment, in a line; for whoever shows the progress
         self.table = pools.read_table(self.folder)
         self.faults = left_out.read(self.folder)
         self.waiting = self.not_yet_known()
@@ -205,7 +207,15 @@ class Project:
         else:
             self.work.mkdir(exist_ok=True)
             encoder = self.ready_encoder()
-            made = embed(pool, encoder, out=draft, progress=not quiet, source=self.name, on_progress=progress)
+            made = embed(
+                pool,
+                encoder,
+                out=draft,
+                progress=not quiet,
+                source=self.name,
+                on_progress=partial(self.tell, progress, ""),
+                on_wait=partial(self.tell, progress, encoder.name, 0, len(pool)),
+            )
             features, marks, kept = made_in(draft)
             faults = list(made.faults)
             rows = {name: row for row, name in enumerate(map(writable, pool.ids))}
@@ -222,6 +232,17 @@ class Project:
         self.note_faults([fault for fault in faults if fault not in told])
         with suppress(OSError):
             shutil.rmtree(draft)
+
+    def tell(self, progress: Report | None, taken: str, done: int, total: int) -> None:
+        """How far it is; and whether another process has taken the encoder, which is waited for."""
+        self.held_up = (
+            f"another process is computing features of {taken}; when it is done, this goes on" if taken else ""
+        )
+        waited = f"this waited for another process, which computed features of {taken}"
+        if taken and waited not in self.notes:
+            self.notes.append(waited)
+        if progress is not None:
+            progress(done, total)
 
     def note_faults(self, faults: Sequence[Fault]) -> None:
         unused = [fault for fault in faults if not fault.used]

@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from PIL import Image
@@ -10,7 +10,7 @@ from PIL import Image
 from understudy.data import images
 from understudy.data.faults import Fault, ItemFault
 from understudy.data.features import digest_of
-from understudy.data.items import ArrayImages, ImageFiles, Items, Kind, Stamp
+from understudy.data.items import ArrayImages, ImageFiles, Items, Kind, Stamp, content_of
 
 
 class PinnedImages:
@@ -30,7 +30,7 @@ class PinnedImages:
         if os.path.realpath(path) != str(path):
             problem = "has become a link, or lies behind one, since the project was opened"
             raise ItemFault(Fault(self.names[row], problem, "put the file back, or open the project again"))
-        return self.files.read(row)
+        return content_of(path, self.names[row], follow=False)  # nor if it becomes one right now
 
     def decode(self, row: int, content: bytes) -> tuple[Image.Image, tuple[Fault, ...]]:
         return self.files.decode(row, content)
@@ -81,3 +81,14 @@ def as_png(items: ArrayImages, row: int, content: bytes) -> bytes:
     stream = io.BytesIO()
     items.decode(row, content)[0].save(stream, "PNG")
     return stream.getvalue()
+
+
+def real_paths(paths: Iterable[Path]) -> Iterator[str]:
+    """Paths with every link followed. Folders are looked up once: there are fewer than files."""
+    folders: dict[str, str] = {}
+    for path in paths:
+        above, name = os.path.split(path)
+        if above not in folders:
+            folders[above] = os.path.realpath(above)
+        real = f"{folders[above].rstrip(os.sep)}{os.sep}{name}"
+        yield os.path.realpath(real) if name in ("", ".", "..") or os.path.islink(real) else real  # noqa: PTH114

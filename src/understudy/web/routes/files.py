@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Any, Final, Literal
 
+from anyio import to_thread
 from fastapi import APIRouter, Body, HTTPException, Request
 from starlette.responses import Response, StreamingResponse
 
@@ -39,17 +40,19 @@ def described(content: dict[str, Any], *statuses: int) -> dict[int | str, dict[s
     response_class=Response,
     responses=described(IMAGES | {"text/plain": {"schema": {"type": "string"}}}, *READS, 404) | UNCHANGED,
 )
-def content(item: ItemInPath, request: Request, session: Ready) -> Response:
+async def content(item: ItemInPath, request: Request, session: Ready) -> Response:
     """The picture or the text itself. A picture is JPEG, PNG, GIF or WebP, whatever its file is."""
     contents: Contents = request.app.state.contents
-    return sent(contents.content(session.project.pool, item), request)
+    pool = session.project.pool
+    return sent(await to_thread.run_sync(contents.content, pool, item, limiter=contents.threads), request)
 
 
 @router.get("/items/{item}/thumbnail", response_class=Response, responses=described(IMAGES, *READS, 404) | UNCHANGED)
-def thumbnail(item: ItemInPath, request: Request, session: Ready) -> Response:
+async def thumbnail(item: ItemInPath, request: Request, session: Ready) -> Response:
     """The picture, at most 160 pixels wide and high."""
     contents: Contents = request.app.state.contents
-    return sent(contents.thumbnail(session.project.pool, item), request)
+    pool = session.project.pool
+    return sent(await to_thread.run_sync(contents.thumbnail, pool, item, limiter=contents.threads), request)
 
 
 def sent(found: Content, request: Request) -> Response:

@@ -5,10 +5,10 @@ import math
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
-from understudy.errors import NotFound
+from understudy.errors import NotFound, NotStored
 from understudy.web.access import Access, Visitor, token_in
 from understudy.web.answers import documented, trouble
-from understudy.web.pages import give_cookie
+from understudy.web.entering import give_cookie
 from understudy.web.requests import Login, Nothing
 
 router = APIRouter(prefix="/api", tags=["people"])
@@ -39,26 +39,29 @@ def me(request: Request) -> Me:
     return Me(annotator=visitor.name, login=False, fixed=visitor.name is not None)
 
 
-@router.post("/login", response_model=LoggedIn, responses=documented(401, 403, 404, 413, 415, 422, 429, 507))
+@router.post("/login", response_model=LoggedIn, responses=documented(401, 403, 404, 408, 413, 415, 422, 429, 507))
 def login(body: Login, request: Request, response: Response) -> object:
     """Give the password and choose a name. The cookie that comes back belongs to that name."""
     access: Access = request.app.state.access
     if access.tokens is None or not access.password:
         raise NotFound("no password is wanted here")
     address = request.client.host if request.client is not None else ""
-    wait = access.tries.wait(address)
+    wait = access.tries.begin(address)
     if wait > 0:
         return trouble(429, "too many wrong passwords; wait a little", {"Retry-After": str(math.ceil(wait))})
-    token = access.tokens.login(body.annotator, body.password)
+    try:
+        token = access.tokens.login(body.annotator, body.password)
+    except NotStored:  # the password was right
+        access.tries.succeeded(address)
+        raise
     if token is None:
-        access.tries.failed(address)
         return trouble(401, "that is not the password", {"WWW-Authenticate": "Bearer"})
     access.tries.succeeded(address)
     give_cookie(response, request, access.tokens.cookie, token)
     return LoggedIn(annotator=body.annotator)
 
 
-@router.post("/logout", responses=documented(401, 403, 413, 415, 422, 507))
+@router.post("/logout", responses=documented(401, 403, 408, 413, 415, 422, 507))
 def logout(body: Nothing, request: Request, response: Response) -> LoggedOut:  # noqa: ARG001
     """End this login, to come back under another name. A personal link goes on working."""
     access: Access = request.app.state.access

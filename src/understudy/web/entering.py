@@ -1,0 +1,79 @@
+"""Coming in by a personal link: its token becomes a cookie, but never in the place of another's without being asked.
+
+Whoever has a link could make another's browser open it, and that one would then label in the wrong name. The cookie is
+not sent when another site leads here, so the first answer may not know that there is one: it is a page that leads on
+to the same link by itself. That second call is ours, and it brings the cookie if there is one.
+"""
+
+from html import escape
+from typing import Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from understudy.web.access import Access
+from understudy.web.guard import OUR_OWN
+
+YEAR: Final = 365 * 86_400
+A_MOMENT: Final = 300  # seconds
+PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Understudy</title>{refresh}</head>
+<body><p>{text}</p><p><a href="{address}">Go on as {owner}</a></p></body></html>
+"""
+
+
+def enter_by_link(request: Request, access: Access, token: str) -> Response:
+    """Turn the token of a personal link into a cookie, and take it out of the address bar."""
+    tokens = access.tokens
+    if tokens is None:
+        return RedirectResponse("/", 303)
+    owner = tokens.owner_of_link(token, access.annotators)  # a login's cookie is no link
+    if owner is None:
+        return PlainTextResponse("This link is not valid here. Ask for a new one.\n", 401)
+    known = access.visitor(request.headers)
+    name = None if known is None else known.name
+    coming = f"{tokens.cookie}_coming"
+    if not is_ours(request, known is not None or coming in request.cookies):
+        page = leading_on(token, owner, again="again" in request.query_params)
+        set_cookie(page, request, coming, "1", A_MOMENT)
+        return page
+    if name not in (None, owner) and request.query_params.get("instead") != name:
+        text = f'This browser labels as {escape(str(name))}. <a href="/">Stay {escape(str(name))}</a>, or:'
+        address = f"/?token={quote(token)}&amp;instead={quote(str(name), safe='')}"
+        return HTMLResponse(PAGE.format(refresh="", text=text, address=address, owner=escape(owner)))
+    answer = RedirectResponse("/", 303)
+    give_cookie(answer, request, tokens.cookie, token)
+    answer.delete_cookie(coming, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+def is_ours(request: Request, has_cookie: bool) -> bool:
+    """Whether no other site led here. Without HTTPS browsers do not say; then only a strict cookie tells."""
+    site = request.headers.get("sec-fetch-site")
+    return has_cookie if site is None else site in OUR_OWN
+
+
+def leading_on(token: str, owner: str, *, again: bool) -> HTMLResponse:
+    """A page that opens the link from here. By itself only once: a browser without cookies would never get on."""
+    address = f"/?token={quote(token)}&amp;again"
+    refresh = "" if again else f'<meta http-equiv="refresh" content="0; url={address}">'
+    text = "This page needs cookies, to know who you are." if again else "One moment."
+    return HTMLResponse(PAGE.format(refresh=refresh, text=text, address=address, owner=escape(owner)))
+
+
+def give_cookie(answer: Response, request: Request, name: str, token: str) -> None:
+    """The cookie by which somebody is known from now on."""
+    set_cookie(answer, request, name, token, YEAR)
+
+
+def set_cookie(answer: Response, request: Request, name: str, value: str, seconds: int) -> None:
+    """A cookie that no script reads and no other site sends."""
+    answer.set_cookie(
+        name,
+        value,
+        max_age=seconds,
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
