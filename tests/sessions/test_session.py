@@ -23,7 +23,6 @@ from tests.sessions.small_projects import (
 )
 from understudy.errors import Conflict, NotStored
 from understudy.sessions import learning
-from understudy.sessions import learning
 from understudy.sessions.events import Event
 from understudy.sessions.labels.imports import Imported, ImportedLabel, Tally
 from understudy.sessions.record import Record
