@@ -87,6 +87,8 @@ class Holder:
         while not ended.is_set():
             now = self.wait(version)
             if now != version:
-                version = now
+                # At most five a second, and a moment later: whoever has just pressed a key waits for the next item, and
+                # numbers that come at the same time would make the page slower to show it.
+                ended.wait(STEP)
+                version = self.wait(-1)
                 tell()
-                ended.wait(STEP)  # at most five a second

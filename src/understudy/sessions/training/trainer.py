@@ -1,4 +1,4 @@
-"""The training process: `python -m understudy.sessions.training.trainer FOLDER` does the job that a folder describes.
+"""The training process, from the job that a folder describes to its result. `aside.py` is the way in.
 
 It fits the learner, predicts the whole pool, and makes the surrogate's next anchor; where predictions are given, only
 the anchor. `result.json` comes last and says how it went. It has one thread, and with `--gently` low priority, so that
@@ -33,7 +33,6 @@ from understudy.sessions.training.artifacts import Artifacts, Predictions
 JOB, INPUTS, RESULT, OUTPUT = "job.json", "inputs", "result.json", "output.txt"
 SETUP, JOBS, ANCHORS = "setup", "jobs", "anchors"
 ROWS, LABELS = "training_rows", "training_labels"
-NICENESS: Final = 10
 BLOCK: Final = 8192  # rows predicted at a time: as a head does, so that its file gives the same to the last bit
 LONGEST: Final = 500  # characters of a reason
 
@@ -42,8 +41,6 @@ def main(arguments: list[str]) -> int:
     """Do a job. 0: it is done; 1: it failed, and `result.json` says why."""
     if "--watched" in arguments:
         threading.Thread(target=end_with_parent, daemon=True).start()
-    if "--gently" in arguments and hasattr(os, "nice"):
-        os.nice(NICENESS)
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
     result = attempt(folder := Path(arguments[0]))
@@ -201,7 +198,3 @@ def put_model(artifacts: Artifacts, model: Model, job: Mapping[str, Any]) -> str
         return None
     notes = {name: job[name] for name in ("learner", "seed", "until")}
     return artifacts.put(model_bytes(model, classes=job["classes"], encoder=job["encoder"], notes=notes), "safetensors")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
