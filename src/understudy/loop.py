@@ -1,7 +1,9 @@
 """The loop: ask for rows, tell their labels, and train the learner when it is time."""
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -10,11 +12,13 @@ from torch import Tensor
 
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError
+from understudy.journal import FORMAT, RETRACTED, TOLD, Journal, Training, checked_state
 from understudy.learners.named import make_learner
 from understudy.learners.protocol import Job, Learner, Model, fit_many
 from understudy.strategies.protocol import (
     Augments,
     ChangesTraining,
+    Follows,
     LearnsWithinRound,
     Needs,
     Rehearses,
@@ -46,7 +50,8 @@ class ActiveLoop:
     truth there. `schedule` is the numbers of labels at which the learner is trained; without one it is trained at two
     labels a class, then whenever the labels have grown by half, at most every 200, and with an empty one only when
     `train` is called. Before the first training rows are drawn at random, unless the strategy needs nothing of a
-    learner. What is drawn for a training and until the next depends on the seed and the number of labels alone.
+    learner: the same for all strategies, and the same whether they are asked for one by one or together. What is drawn
+    for a training and until the next depends on the seed and the number of labels alone.
     """
 
     def __init__(
@@ -79,7 +84,9 @@ class ActiveLoop:
         self._pending: dict[int, None] = {}
         self._skipped: dict[int, None] = {}
         self._due = next(self._due_at, None)
-        self._start, self._rng = self._stream(STREAM_START), self._stream(STREAM_STRATEGY, 0)
+        self._rng = self._stream(STREAM_STRATEGY, 0)
+        self._journal = Journal(keeps_all=self.strategy.needs.hook)
+        self._memory_before: dict[str, Any] = {}  # the last training
         self._model: Model | None = None  # the learner's
         self._shown: Model | None = None  # the one the strategy chooses by: the learner's or its proxy's
         self._trained_on = np.empty(0, np.int64)
@@ -102,12 +109,31 @@ class ActiveLoop:
 
     def propose(self, n: int = 1) -> Picks:
         """As `ask`, and beside each row the score by which it was chosen."""
-        chooser = self.strategy if self._is_ready() else Random()
-        # All who draw their first rows draw the same. Later nothing depends on what was drawn before the training.
-        rng = self._start if not self.round and isinstance(chooser, Random) else self._rng
-        picks = chooser.select(self._current_view(), n, rng)
+        view = self._current_view()
+        if not self.round and (not self.is_ready or isinstance(self._chooser, Random)):
+            picks = self._first_rows(view, n)
+        elif not self.is_ready:
+            picks = Random().select(view, n, self._rng)
+        else:
+            self._journal.note_shown()
+            picks = self.strategy.select(view, n, self._rng)
         self._pending.update(dict.fromkeys(picks.rows.tolist()))
         return picks
+
+    def _first_rows(self, view: PoolView, n: int) -> Picks:
+        """The next n open rows of an order that is drawn once: the same for all who start at random."""
+        view.candidates(n)  # the view's own words if there are too few
+        is_open = view.is_open.cpu().numpy()
+        return Picks(self._start_order[is_open[self._start_order]][:n], np.zeros(n))
+
+    @cached_property
+    def _start_order(self) -> np.ndarray:
+        return self._stream(STREAM_START).permutation(len(self.pool))
+
+    @property
+    def _chooser(self) -> Strategy:
+        """The strategy itself; of one that chooses by a proxy, what it wraps."""
+        return getattr(self.strategy, "strategy", self.strategy)
 
     def tell(self, rows: Any, labels: Any) -> "ActiveLoop":
         """The classes of some rows, asked for or not; the learner is trained if it is time.
@@ -125,9 +151,8 @@ class ActiveLoop:
                 f"labels must be 0 to {self.n_classes - 1} for {self.n_classes} classes; "
                 f"got {labels.min()} to {labels.max()}"
             )
-        if isinstance(self.strategy, LearnsWithinRound):
-            self.strategy.tell(rows, labels)
-        return self._take_note(rows, labels)
+        self._hear(rows, labels)
+        return self._train_if_due(rows)
 
     def rehearse(self, n: int, truth: Any) -> Picks:
         """The next n rows, told as `truth` has it, a class for every row of the pool: for simulations.
@@ -140,18 +165,34 @@ class ActiveLoop:
         parts: list[Picks] = []
         while (left := checked_whole("n", n, 1) - sum(len(part) for part in parts)) > 0:
             open_until_due = left if self._due is None else min(left, max(1, self._due - len(self.labelled)))
-            if isinstance(self.strategy, Rehearses) and self._is_ready() and not self._pending:
+            if isinstance(self.strategy, Rehearses) and self.is_ready and not self._pending:
+                self._journal.note_shown()
                 picks = self.strategy.rehearse(self._current_view(), open_until_due, truth, self._rng)
-                self._take_note(picks.rows, truth[picks.rows])
+                for row in picks.rows.tolist():  # it heard of them one by one
+                    self._journal.note_told([row], [int(truth[row])])
+                self.labels[picks.rows] = truth[picks.rows]
+                self._train_if_due(picks.rows)
             else:
-                chooser = getattr(self.strategy, "strategy", self.strategy)  # a proxy's
-                picks = self.propose(1 if isinstance(chooser, LearnsWithinRound) else open_until_due)
+                picks = self.propose(1 if isinstance(self._chooser, LearnsWithinRound) else open_until_due)
                 self.tell(picks.rows, truth[picks.rows])
             parts.append(picks)
         return Picks(*(np.concatenate(columns) for columns in zip(*((p.rows, p.scores) for p in parts), strict=True)))
 
-    def _take_note(self, rows: np.ndarray, labels: np.ndarray) -> "ActiveLoop":
+    def _hear(self, rows: np.ndarray, labels: np.ndarray) -> None:
+        if isinstance(self.strategy, LearnsWithinRound):
+            if self.round and not self._journal.is_shown:
+                self._show()  # a label that comes after a training is a test of what was trained
+            self.strategy.tell(rows, labels)
+        self._journal.note_told(rows.tolist(), labels.tolist())
         self.labels[rows] = labels
+
+    def _show(self) -> None:
+        """Let the strategy see what the learner says now, if it can look without choosing."""
+        if isinstance(self.strategy, Follows):
+            self._journal.note_shown()
+            self.strategy.following(self._current_view(), self._rng)
+
+    def _train_if_due(self, rows: np.ndarray) -> "ActiveLoop":
         for row in rows.tolist():
             self._pending.pop(row, None)
         if self._due is not None and len(self.labelled) >= self._due:
@@ -160,7 +201,9 @@ class ActiveLoop:
 
     def retract(self, rows: Any) -> "ActiveLoop":
         """These labels were never given. A model that learnt from them keeps what it learnt until the next training."""
-        self.labels[self._rows("rows", rows)] = UNLABELLED
+        rows = self._rows("rows", rows)
+        self._journal.note_retracted(rows.tolist())
+        self.labels[rows] = UNLABELLED
         return self
 
     def release(self, rows: Any) -> "ActiveLoop":
@@ -231,6 +274,10 @@ class ActiveLoop:
     def _begin_training(self) -> None:
         if not len(self.labelled):
             raise UnderstudyError("there are no labels to learn from; tell some first")
+        if self._journal.is_shown or (self.round and self._journal.since):
+            self._show()  # what it remembers should know of labels that were corrected or taken back
+        # A strategy that recalled something and has not been shown a view since may have nothing to say of its own.
+        self._memory_before = self.memory or self._memory_before
         self._trained_on, self._trained_labels = self.labelled, self.labels[self.labelled]
 
     def _end_training(self, shown: Model) -> "ActiveLoop":
@@ -239,9 +286,15 @@ class ActiveLoop:
         self.round += 1
         self._rng = self._stream(STREAM_STRATEGY, len(self._trained_on))
         self._view = None  # made when it is needed: who only trains need not predict the whole pool
-        while self._due is not None and self._due <= len(self._trained_on):
-            self._due = next(self._due_at, None)
+        self._journal.note_training(
+            Training(self._trained_on.tolist(), self._trained_labels.tolist(), self._memory_before)
+        )
+        self._find_next_due()
         return self
+
+    def _find_next_due(self) -> None:
+        while self._due is not None and self._due <= self._journal.most_labels:
+            self._due = next(self._due_at, None)
 
     def _fit(self, learner: Learner, hook: bool) -> Model:
         job = self._job(learner)
@@ -264,6 +317,7 @@ class ActiveLoop:
         """Go on, before a training, from what the strategy of another loop remembered at this point."""
         if memory and isinstance(self.strategy, Remembers):
             self.strategy.recall(memory)
+            self._memory_before = memory
         return self
 
     @property
@@ -271,9 +325,64 @@ class ActiveLoop:
         """What the strategy carries from round to round."""
         return self.strategy.memory() if isinstance(self.strategy, Remembers) else {}
 
+    # -- going on another day -------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a new loop needs to go on as this one would: plain numbers, texts, lists and dicts of them."""
+        journal = self._journal
+        return {
+            "format": FORMAT,
+            **self._identity(),
+            "round": self.round,
+            "most_labels": journal.most_labels,
+            "trainings": [deepcopy(vars(training)) for training in journal.trainings],
+            "since": [list(deepcopy(event)) for event in journal.since],
+            "pending": list(self._pending),
+            "skipped": list(self._skipped),
+            "draws": self._rng.bit_generator.state,
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> "ActiveLoop":
+        """Go on, in a new loop that was made like the first, from what `state_dict` of the first returned.
+
+        The last training is repeated, which gives the same model again; where a strategy changes training, all are. A
+        strategy that learns from single labels hears those since then in the order they came.
+        """
+        if self.round or len(self.labelled) or self._pending or self._skipped:
+            raise UnderstudyError("only a new loop can be resumed, and this one is in use; make another one")
+        kept = checked_state(state, self._identity())
+        for training in kept["trainings"]:
+            self.labels[:] = UNLABELLED
+            self.labels[training["rows"]] = training["labels"]
+            self.recall(training["memory"]).train()
+        self.round = int(kept["round"])
+        self._journal.most_labels = int(kept["most_labels"])
+        self._find_next_due()
+        for what, *of in kept["since"]:
+            if what == TOLD:
+                self._hear(self._rows("rows", of[0]), np.array(of[1], dtype=np.int64))
+            elif what == RETRACTED:
+                self.retract(of[0])
+            else:
+                self._show()
+                self._journal.note_shown()
+        self._pending, self._skipped = dict.fromkeys(kept["pending"]), dict.fromkeys(kept["skipped"])
+        self._rng.bit_generator.state = kept["draws"]
+        return self
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be the same in a loop that goes on from the state of another."""
+        return {
+            "pool": hashlib.sha256("\n".join(self.pool.ids).encode()).hexdigest()[:16],
+            "n_classes": self.n_classes,
+            "random_state": self._seed,
+            "strategy": type(self._chooser).__name__,
+        }
+
     # -- what the strategy sees -----------------------------------------------------------------------------
 
-    def _is_ready(self) -> bool:
+    @property
+    def is_ready(self) -> bool:
         """Whether there is what the strategy starts from. Until then rows are drawn at random."""
         needs, known = self.strategy.needs, self.labels[self.labels != UNLABELLED]
         waits_for_learner = not self.round and (needs.hook or bool(needs.supplies - OF_THE_POOL))
@@ -286,17 +395,25 @@ class ActiveLoop:
 
     def _view_of(self, model: Model | None) -> PoolView:
         """Just what the strategy needs, from the pool and this model."""
-        needs = self.strategy.needs
+        needs, wanted = self.strategy.needs, self._wanted()
         given: dict[str, Any] = {}
-        if "features" in needs.supplies or (needs.images_or_features and not self._has_images):
+        if "features" in wanted or (needs.images_or_features and not self._has_images):
             given["features"] = self._features()
-        if "images" in needs.supplies or (needs.images_or_features and self._has_images):
+        if "images" in wanted or (needs.images_or_features and self._has_images):
             given["images"] = self._all_pixels()
         if model is not None:
-            given |= self._said_by(model, needs)
+            given |= self._said_by(model, wanted, needs)
         return PoolView(
             self.labels, self.n_classes, trained_on=self._trained_on, round=self.round, device=self.device, **given
         )
+
+    def _wanted(self) -> frozenset[Supply]:
+        """What the strategy needs, and what it can do without but this pool and learner can give."""
+        offers, has = (self._proxy or self.learner).offers, {"probs"}
+        has |= {supply for supply, offer in OFFERED_AS.items() if offer in offers}
+        has |= ({"features"} if self.pool.features is not None else set()) | ({"images"} if self._has_images else set())
+        needs = self.strategy.needs
+        return needs.supplies | (needs.optional & has)
 
     def _features(self) -> Tensor:
         """The pool's features where strategies compute: brought there once, so that they are known again."""
@@ -304,21 +421,21 @@ class ActiveLoop:
             self._table = as_tensor("features", self.pool.features).to(self.device)
         return self._table
 
-    def _said_by(self, model: Any, needs: Needs) -> dict[str, Any]:
+    def _said_by(self, model: Any, wanted: frozenset[Supply], needs: Needs) -> dict[str, Any]:
         inputs = self._inputs(self._proxy or self.learner, np.arange(len(self.pool)))
         said: dict[str, Any] = {}
-        if "probs" in needs.supplies:
+        if "probs" in wanted:
             said["probs"] = model.predict_proba(inputs)
-        if "hidden" in needs.supplies:
+        if "hidden" in wanted:
             said["hidden"] = model.features(inputs)
-        if "activations" in needs.supplies:
+        if "activations" in wanted:
             said["activations"] = model.activations(inputs)
-        if "stochastic" in needs.supplies:
+        if "stochastic" in wanted:
             seed = int(self._stream(STREAM_PASSES, len(self._trained_on)).integers(2**63))
             # A learner that was trained with dropout keeps its own rate.
             rate = None if getattr(model, "dropout", 0) else needs.dropout
             said["stochastic"] = model.stochastic_proba(inputs, needs.passes, seed=seed, dropout=rate)
-        if "gradient_norms" in needs.supplies:
+        if "gradient_norms" in wanted:
             said["gradient_norms"] = model.gradient_norms(inputs, of=needs.gradient_of)
         return said
 

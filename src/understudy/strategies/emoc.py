@@ -37,6 +37,9 @@ class EMOC:
     def needs(self) -> Needs:
         return Needs(frozenset({"features", "probs"}))
 
+    def following(self, view: PoolView, rng: np.random.Generator) -> None:  # it draws nothing
+        following(self.process, view)
+
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.max_candidates, rng)
         surrogate = following(self.process, view)

@@ -43,6 +43,9 @@ class ExpectedError:
     def needs(self) -> Needs:
         return Needs(frozenset({"features", "probs"}))
 
+    def following(self, view: PoolView, rng: np.random.Generator) -> None:  # it draws nothing
+        following(self.process, view)
+
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.max_candidates, rng)
         judged = subset((~view.is_taken).nonzero()[:, 0], self.max_judged, rng)

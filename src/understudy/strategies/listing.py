@@ -93,6 +93,7 @@ def as_json() -> list[dict[str, object]]:
 def needs_of(name: str) -> list[str]:
     needs = STRATEGIES[name]().needs
     words: list[str] = sorted(needs.supplies)
+    words += [f"{supply} (once there are some)" for supply in sorted(needs.optional)]
     words += ["images or features"] * needs.images_or_features
     words += ["training hook"] * needs.hook
     if needs.classes > 1:

@@ -15,6 +15,8 @@ class Needs:
     """What must be in the view, and what the pool must be like. Nothing else is computed for the strategy."""
 
     supplies: frozenset[Supply] = frozenset()
+    # What it can do without, too: in the view from the first training on, if the learner and the pool have it.
+    optional: frozenset[Supply] = frozenset()
     images_or_features: bool = False  # images where the pool has them, else features
     labelled: int = 0  # the fewest labelled rows it can start from
     classes: int = 0  # and the fewest classes among them
@@ -24,9 +26,13 @@ class Needs:
     hook: bool = False  # it changes training: `training_hook` is there
 
     def __post_init__(self) -> None:
-        if unknown := set(self.supplies) - SUPPLIES:
+        if unknown := set(self.supplies | self.optional) - SUPPLIES:
             raise UnderstudyError(f"a view holds {', '.join(sorted(SUPPLIES))}; nobody can supply {unknown}")
-        if ("stochastic" in self.supplies) != (self.passes > 0):
+        if twice := self.supplies & self.optional:
+            raise UnderstudyError(
+                f"what is needed is not optional; leave {', '.join(sorted(twice))} out of one of them"
+            )
+        if ("stochastic" in self.supplies | self.optional) != (self.passes > 0):
             raise UnderstudyError(f"who needs stochastic passes says how many; got passes={self.passes}")
 
 
@@ -72,6 +78,18 @@ class LearnsWithinRound(Protocol):
     """A strategy that takes notice of single labels."""
 
     def tell(self, rows: np.ndarray, labels: np.ndarray) -> None: ...
+
+
+@runtime_checkable
+class Follows(Protocol):
+    """A strategy that remembers what it was shown, and can look at a view without choosing.
+
+    Where it also learns from single labels, the loop shows it what the learner says after a training before it tells it
+    the next label.
+    """
+
+    def following(self, view: PoolView, rng: np.random.Generator) -> Any:
+        """Take over what the view holds."""
 
 
 @runtime_checkable

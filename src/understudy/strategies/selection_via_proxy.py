@@ -7,7 +7,15 @@ import numpy as np
 
 from understudy.errors import UnderstudyError
 from understudy.hooks import TrainingHook
-from understudy.strategies.protocol import Augments, ChangesTraining, LearnsWithinRound, Needs, Remembers, Strategy
+from understudy.strategies.protocol import (
+    Augments,
+    ChangesTraining,
+    Follows,
+    LearnsWithinRound,
+    Needs,
+    Remembers,
+    Strategy,
+)
 from understudy.strategies.uncertainty import Uncertainty
 from understudy.strategies.view import Picks, PoolView
 
@@ -41,6 +49,10 @@ class SelectionViaProxy:
     def tell(self, rows: np.ndarray, labels: np.ndarray) -> None:
         if isinstance(self.strategy, LearnsWithinRound):
             self.strategy.tell(rows, labels)
+
+    def following(self, view: PoolView, rng: np.random.Generator) -> None:
+        if isinstance(self.strategy, Follows):
+            self.strategy.following(view, rng)
 
     def training_hook(self, teacher: Any, rng: np.random.Generator) -> TrainingHook:
         return (
