@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.strategies.pools import make_arrays, view_for
 from understudy.errors import UnderstudyError
-from understudy.strategies.badge import Badge, Gradients, approach, draw, seed
+from understudy.strategies.badge import Badge, Gradients, Start, approach, draw, seed
 from understudy.strategies.view import PoolView
 
 HIDDEN = np.tile([1.0, 0.0], (3, 1))
@@ -199,3 +199,52 @@ def test_rows_out_of_reach_need_not_be_measured(dtype: torch.dtype, bias: bool) 
             nearest, plain, rtol=1e-3 if dtype.itemsize == 4 else 1e-12
         )
     assert left_out > 60 * 200  # more than half
+
+
+# -- pending rows are chosen already ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", ["largest", "uniform"])
+@pytest.mark.parametrize("labelled", [3, 45])  # with most rows closed, those that are not are copied
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_row_at_a_time_is_drawn_as_a_batch_is(start: Start, labelled: int, dtype: type) -> None:
+    arrays = make_arrays(60).as_type(dtype)
+    for trial in range(10):
+        together = Badge(start).select(view_for(Badge(), arrays, range(labelled)), 12, np.random.default_rng(trial))
+        rng = np.random.default_rng(trial)
+        pending: list[int] = []
+        scores: list[float] = []
+        for _ in range(12):
+            picks = Badge(start).select(view_for(Badge(), arrays, range(labelled), pending=pending), 1, rng)
+            pending += picks.rows.tolist()
+            scores += picks.scores.tolist()
+        assert pending == together.rows.tolist()
+        assert scores == pytest.approx(together.scores.tolist(), rel=1e-3)
+
+
+def test_a_copy_of_a_pending_row_is_drawn_only_when_nothing_else_is_left() -> None:
+    hidden, probs = random_pool(6)
+    copies = torch.arange(6).repeat(2)
+    view = PoolView(np.full(12, -1), 4, hidden=hidden[copies], probs=probs[copies], pending=[1, 4])
+    for trial in range(30):
+        picks = Badge().select(view, 6, np.random.default_rng(trial))
+        assert sorted(picks.rows[:4] % 6) == [0, 2, 3, 5]
+        assert (picks.scores[4:] == 0).all()
+
+
+def test_the_odds_beside_a_pending_row_are_squared_distances_to_it() -> None:
+    hidden, probs = random_pool(5, seed=3)
+    squared = torch.cdist(explicit(hidden, probs), explicit(hidden, probs)).square().numpy()[2]
+    view = PoolView(np.full(5, -1), 4, hidden=hidden, probs=probs, pending=[2])
+    rng, draws = np.random.default_rng(1), 1_000
+    counts = np.bincount([int(Badge().select(view, 1, rng).rows[0]) for _ in range(draws)], minlength=5)
+    assert counts[2] == 0
+    others = np.array([0, 1, 3, 4])
+    assert chisquare(counts[others], draws * squared[others] / squared.sum()).pvalue > 1e-3
+
+
+def test_a_row_that_has_its_label_is_pending_no_more() -> None:
+    arrays = make_arrays(40)
+    plain = Badge().select(view_for(Badge(), arrays, [3, 8]), 5, np.random.default_rng(0))
+    both = Badge().select(view_for(Badge(), arrays, [3, 8], pending=[8]), 5, np.random.default_rng(0))
+    assert both.rows.tolist() == plain.rows.tolist()

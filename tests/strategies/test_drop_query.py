@@ -9,6 +9,7 @@ import torch
 from tests.strategies.test_clusters import blobs
 from understudy.errors import UnderstudyError
 from understudy.strategies.clusters import Points
+from understudy.strategies.draws import torch_generator
 from understudy.strategies.drop_query import DropQuery, LinearHead, candidates, root_mean_square
 from understudy.strategies.view import PoolView
 
@@ -22,18 +23,18 @@ def test_candidates_differ_in_more_than_one_pass_if_there_are_enough_of_them() -
     rng = np.random.default_rng(0)
     assert candidates(flips, 1, 1, 4, rng).tolist() == [2, 3, 5, 7]
     assert candidates(flips, 1, 1, 5, rng).tolist() == [1, 2, 3, 5, 6, 7]  # too few for 5 a pick: any flip will do
-    assert candidates(flips, 6, 1, 25, rng).tolist() == [1, 2, 3, 5, 6, 7]
-    filled = candidates(flips, 7, 1, 25, rng).tolist()
+    assert candidates(flips, 6, 1, 150, rng).tolist() == [1, 2, 3, 5, 6, 7]
+    filled = candidates(flips, 7, 1, 175, rng).tolist()
     assert set(filled) > {1, 2, 3, 5, 6, 7}
     assert len(filled) == 7
-    assert candidates(flips, 8, 1, 25, rng).tolist() == list(range(8))
+    assert candidates(flips, 8, 1, 200, rng).tolist() == list(range(8))
 
 
 def test_what_fills_up_is_drawn_evenly() -> None:
     flips = torch.tensor([0, 3, 0, 0, 0])
     counts = np.zeros(5)
     for seed in range(400):
-        counts[candidates(flips, 2, 1, 25, np.random.default_rng(seed)).tolist()] += 1
+        counts[candidates(flips, 2, 1, 50, np.random.default_rng(seed)).tolist()] += 1
     assert counts[1] == 400
     assert ((counts[[0, 2, 3, 4]] - 100) ** 2 / 100).sum() < 16.3  # chi-square, 3 degrees, 99.9 %
 
@@ -158,3 +159,45 @@ def test_it_learns_where_the_caller_wants_no_gradients() -> None:
 def test_bad_settings_are_errors(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UnderstudyError, match=message):
         DropQuery(**settings)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_blobs_with_a_pending_row_give_no_other(seed: int) -> None:
+    points, owner = blobs(7, 20, d=12, seed=seed)
+    pending = [int(np.flatnonzero(owner == blob)[seed]) for blob in (2, 5)]
+    view = PoolView(np.full(140, -1), 2, features=points, pending=pending)
+    picks = DropQuery().select(view, 5, np.random.default_rng(seed))
+    assert sorted(owner[picks.rows]) == [0, 1, 3, 4, 6]
+
+
+def test_with_labels_too_blobs_with_a_pending_row_are_left_alone() -> None:
+    """K-means may divide a blob now and then, so it is counted over several draws."""
+    points, owner = blobs(7, 20, d=12)
+    labels = np.where(np.arange(140) % 20 == 19, owner % 2, -1)
+    strategy = DropQuery(passes=40, threshold=0, dropout=0.9, epochs=3)  # nearly every row is a candidate
+
+    def in_blobs_2_and_5(pending: Any) -> int:
+        view = PoolView(labels, 2, features=points, pending=pending)
+        found = [strategy.select(view, 5, np.random.default_rng(trial)).rows for trial in range(8)]
+        assert all((labels[rows] == -1).all() for rows in found)
+        return int(np.isin(owner[np.concatenate(found)], [2, 5]).sum())
+
+    assert in_blobs_2_and_5([int(np.flatnonzero(owner == blob)[0]) for blob in (2, 5)]) <= 2
+    assert in_blobs_2_and_5([]) >= 6  # of 40: a share of two blobs in seven would be 11
+
+
+def test_scores_belong_to_their_rows_whatever_is_pending() -> None:
+    points, owner = blobs(4, 25, d=12)
+    labels = np.where(np.arange(100) % 10 == 0, owner % 2, -1)
+    rng = np.random.default_rng(0)
+    view = PoolView(labels, 2, features=points, pending=[3, 57], skipped=[8])
+    strategy = DropQuery(dropout=0.9, epochs=3, passes=10)
+    picks = strategy.select(view, 6, np.random.default_rng(0))
+    source = torch_generator(rng)
+    unit = root_mean_square(view.features)
+    head = strategy.trained(view.features[view.labelled] / unit, view.labels[view.labelled], 2, source)
+    rows = view.candidates(1)
+    flips = dict(
+        zip(rows.tolist(), strategy.flips(head, Points(view.features, rows), unit, source).tolist(), strict=True)
+    )
+    assert picks.scores.tolist() == [flips[row] / 10 for row in picks.rows.tolist()]

@@ -123,3 +123,62 @@ def test_parts_of_rows_are_errors(name: str) -> None:
 def test_bad_settings_are_errors(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UnderstudyError, match=message):
         KMeans(**settings)
+
+
+# -- pending rows are chosen already ------------------------------------------------------------------------------
+
+WAYS: list[dict[str, Any]] = [
+    {"on": "features"},
+    {"on": "features", "centres": "medoids"},
+    {"on": "features", "prefilter": 15, "weighted": True},
+]
+
+
+def probs_for(n: int) -> np.ndarray:
+    first = np.random.default_rng(0).random(n)
+    return np.stack([first, 1 - first], 1)
+
+
+@pytest.mark.parametrize("settings", WAYS)
+@pytest.mark.parametrize("seed", range(4))
+def test_blobs_with_a_pending_row_give_no_other(settings: dict[str, Any], seed: int) -> None:
+    points, owner = blobs(8, 15, seed=seed)
+    pending = [int(np.flatnonzero(owner == blob)[seed]) for blob in (1, 4, 6)]
+    view = PoolView(np.full(120, -1), 2, features=points, probs=probs_for(120), pending=pending)
+    picks = KMeans(**settings).select(view, 5, np.random.default_rng(seed))
+    assert sorted(owner[picks.rows]) == [0, 2, 3, 5, 7]
+
+
+@pytest.mark.parametrize("settings", WAYS[:2])
+def test_rows_asked_for_one_by_one_lie_apart(settings: dict[str, Any]) -> None:
+    points, _ = blobs(6, 15)
+    pending: list[int] = []
+    for number in range(6):
+        view = PoolView(np.full(90, -1), 2, features=points, pending=pending)
+        pending += KMeans(**settings).select(view, 1, np.random.default_rng(number)).rows.tolist()
+    apart = torch.cdist(points[pending], points[pending]) + 1e9 * torch.eye(6)
+    together = choose(6, settings=settings, features=points).rows
+    expected = torch.cdist(points[together], points[together]) + 1e9 * torch.eye(6)
+    assert float(apart.min()) > 0.1 * float(expected.min())
+    again = [choose(1, number, settings=settings, features=points).rows[0] for number in range(6)]
+    assert len(set(again)) < 6  # what would come if nobody knew what is pending
+
+
+@pytest.mark.parametrize("settings", WAYS)
+def test_copies_of_pending_rows_come_when_nothing_else_is_left(settings: dict[str, Any]) -> None:
+    points = torch.eye(4).repeat(3, 1)
+    view = PoolView(np.full(12, -1), 2, features=points, probs=np.full((12, 2), 0.5), pending=[0, 1])
+    picks = KMeans(**settings).select(view, 10, np.random.default_rng(0))
+    assert sorted(picks.rows) == list(range(2, 12))
+    few = KMeans(**settings).select(view, 2, np.random.default_rng(0))
+    assert sorted(few.rows % 4) == [2, 3]
+
+
+def test_portions_of_medoids_are_chosen_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    points, owner = blobs(8, 15)
+    monkeypatch.setattr("understudy.strategies.kmeans.MEDOIDS_AT_ONCE", 4)
+    pending = np.flatnonzero(owner == 3)[:1]
+    view = PoolView(np.full(120, -1), 2, features=points, pending=pending)
+    picks = KMeans(on="features", centres="medoids").select(view, 7, np.random.default_rng(0))
+    assert len(set(picks.rows.tolist())) == 7
+    assert 3 not in owner[picks.rows[:2]]

@@ -1,6 +1,7 @@
 """BADGE: rows whose gradients are long and unlike each other."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -24,7 +25,10 @@ BLOCK: Final = 512
 
 @dataclass(frozen=True)
 class Badge:
-    """The seeds of k-means++ among the gradients that the learner's own guess would give its last layer."""
+    """The seeds of k-means++ among the gradients that the learner's own guess would give its last layer.
+
+    Pending rows are seeds already: one row at a time is drawn as a batch is.
+    """
 
     start: Start = "largest"
     bias: bool = False
@@ -40,14 +44,14 @@ class Badge:
         return Needs(frozenset({"hidden", "probs"}))
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
-        rows = view.candidates(n)
+        rows = torch.sort(torch.cat([view.candidates(n), view.pending])).values
         if 2 * len(rows) < len(view):
             gradients = Gradients(view.hidden[rows], view.probs[rows], self.bias)
-            is_open = torch.ones_like(rows, dtype=torch.bool)
         else:  # a copy would take memory, and skipping the few that are closed would save little
             gradients = Gradients(view.hidden, view.probs, self.bias)
-            is_open, rows = view.is_open, torch.arange(len(view), device=rows.device)
-        chosen, scores = seed(gradients, is_open, n, self.start, rng)
+            rows = torch.arange(len(view), device=rows.device)
+        before = (view.is_pending & ~view.is_labelled)[rows].nonzero()[:, 0]
+        chosen, scores = seed(gradients, view.is_open[rows], n, self.start, rng, before.tolist())
         return picks(rows[chosen], scores)
 
 
@@ -111,25 +115,36 @@ class Gradients:
 
 
 def seed(
-    gradients: Gradients, is_open: Bool[Tensor, "m"], n: int, start: Start, rng: np.random.Generator
+    gradients: Gradients,
+    is_open: Bool[Tensor, "m"],
+    n: int,
+    start: Start,
+    rng: np.random.Generator,
+    before: Sequence[int] = (),
 ) -> tuple[Int[Tensor, "n"], Float[Tensor, "n"]]:
     """n open rows: the first by its length or at random, each other with odds D², its squared distance to the nearest.
 
-    Beside them, D² when each was drawn; of the first, its squared length.
+    Rows in `before` are chosen already, so that there is no first one. Beside the rows, D² when each was drawn; of the
+    first, its squared length.
     """
     is_open = is_open.clone()
     nearest = torch.where(is_open, torch.inf, 0.0).double()
-    if start == "largest":
-        centre = int(torch.where(is_open, gradients.squares, -1.0).argmax())
-    else:
-        centre = any_open(is_open, rng)
-    chosen, scores = [centre], [float(gradients.squares[centre])]
-    while len(chosen) < n:
-        is_open[centre], nearest[centre] = False, 0.0
+    for centre in before:
         approach(gradients, centre, nearest)
-        centre = draw(nearest, is_open, rng)
+    chosen: list[int] = []
+    scores: list[float] = []
+    while len(chosen) < n:
+        if before or chosen:
+            centre = draw(nearest, is_open, rng)
+            scores.append(float(nearest[centre]))
+        else:
+            largest = torch.where(is_open, gradients.squares, -1.0)
+            centre = int(largest.argmax()) if start == "largest" else any_open(is_open, rng)
+            scores.append(float(gradients.squares[centre]))
         chosen.append(centre)
-        scores.append(float(nearest[centre]))
+        is_open[centre], nearest[centre] = False, 0.0
+        if len(chosen) < n:
+            approach(gradients, centre, nearest)
     return torch.tensor(chosen, device=is_open.device), torch.tensor(scores, dtype=torch.float64)
 
 

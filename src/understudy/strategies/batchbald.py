@@ -45,7 +45,7 @@ class BatchBald:
             kept = order[: max(self.keep, KEPT_PER_PICK * n)].sort().values
             rows, expected, bounds = rows[kept], expected[kept], bounds[kept]
         search = Search(stochastic, rows, expected, bounds)
-        pending = (view.is_pending & ~view.is_labelled).nonzero()[:, 0]  # their labels will come too
+        pending = view.pending  # their labels will come too
         scores = []
         for _ in range(n):
             batch = stochastic[torch.cat([pending, rows[search.chosen]])].double()

@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from understudy.errors import UnderstudyError
@@ -130,10 +130,13 @@ def k_means(
     return Clusters(centres * scaled.spread + scaled.origin, assignment, distances * scaled.spread**2)
 
 
-def nearest_members(points: Points, clusters: Clusters, n: int) -> Int[Tensor, "n"]:
+def nearest_members(
+    points: Points, clusters: Clusters, n: int, is_held: Bool[Tensor, "m"] | None = None
+) -> Int[Tensor, "n"]:
     """n distinct places: the member nearest to each centre, largest clusters first.
 
-    Where clusters are empty or too few, the rest are points as far as can be from all that were chosen before.
+    Clusters with a point that is held, which is as good as chosen already, are left out. Where clusters are empty or
+    too few, the rest are points as far as can be from all that were chosen before, held ones included.
     """
     by_distance = torch.sort(clusters.distances, stable=True).indices
     order = by_distance[torch.sort(clusters.assignment[by_distance], stable=True).indices]
@@ -141,8 +144,35 @@ def nearest_members(points: Points, clusters: Clusters, n: int) -> Int[Tensor, "
     is_first = torch.ones_like(owners, dtype=torch.bool)
     is_first[1:] = owners[1:] != owners[:-1]
     nearest, owners = order[is_first], owners[is_first]  # one for each cluster that has members
+    if is_held is not None:
+        is_free = torch.bincount(clusters.assignment[is_held], minlength=len(clusters))[owners] == 0
+        nearest, owners = nearest[is_free], owners[is_free]
     chosen = nearest[torch.sort(clusters.sizes[owners], descending=True, stable=True).indices][:n]
-    return chosen if len(chosen) == n else _refilled(points, chosen, n)
+    return refilled(points, chosen, n, is_held)
+
+
+def refilled(
+    points: Points, chosen: Int[Tensor, "c"], n: int, is_held: Bool[Tensor, "m"] | None = None
+) -> Int[Tensor, "n"]:
+    """The chosen places and, up to n, others: farthest first from them and from held ones, ties to the lowest place.
+
+    Copies of what is chosen come once nothing else is left.
+    """
+    if len(chosen) == n:
+        return chosen
+    rows = torch.arange(len(points.table), device=points.device) if points.rows is None else points.rows
+    is_left = torch.ones(len(points), dtype=torch.bool, device=points.device)
+    is_left[chosen] = False
+    centres = rows[chosen]
+    if is_held is not None:
+        is_left &= ~is_held
+        centres = torch.cat([centres, rows[is_held]])
+    metric: Metric = "cosine" if points.unit else "euclidean"  # at length 1 the order is the same
+    unused = np.random.default_rng(0)  # only a traversal without centres draws
+    more, _ = kcenter_greedy(points.table, centres, rows[is_left], n - len(chosen), unused, metric)
+    place = torch.empty(len(points.table), dtype=torch.int64, device=points.device)
+    place[rows] = torch.arange(len(rows), device=points.device)
+    return torch.cat([chosen, place[more]])
 
 
 def nearest_centres(
@@ -368,16 +398,3 @@ def _sums(block: Float[Tensor, "b d"], nearest: Int[Tensor, "b"], k: int) -> Flo
     if block.device.type == "cpu":
         return block.new_zeros((k, block.shape[1])).index_add_(0, nearest, block)
     return torch.nn.functional.one_hot(nearest, k).to(block.dtype).T @ block
-
-
-def _refilled(points: Points, chosen: Int[Tensor, "c"], n: int) -> Int[Tensor, "n"]:
-    """Farthest first, ties to the lowest place; copies of what is chosen once nothing else is left."""
-    rows = torch.arange(len(points.table), device=points.device) if points.rows is None else points.rows
-    is_left = torch.ones(len(points), dtype=torch.bool, device=points.device)
-    is_left[chosen] = False
-    metric: Metric = "cosine" if points.unit else "euclidean"  # at length 1 the order is the same
-    unused = np.random.default_rng(0)  # only a traversal without centres draws
-    more, _ = kcenter_greedy(points.table, rows[chosen], rows[is_left], n - len(chosen), unused, metric)
-    place = torch.empty(len(points.table), dtype=torch.int64, device=points.device)
-    place[rows] = torch.arange(len(rows), device=points.device)
-    return torch.cat([chosen, place[more]])

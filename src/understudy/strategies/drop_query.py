@@ -64,21 +64,18 @@ class DropQuery:
         return Needs(frozenset({"features"}))
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
-        rows = view.candidates(n)
+        rows, pending = view.candidates(n), view.pending
         if not bool(view.is_labelled.any()):
-            points = Points(view.features, rows, unit=True)
-            clusters = k_means(points, n, rng)
-            chosen = nearest_members(points, clusters, n)
-            return picks(rows[chosen], -clusters.distances[chosen].sqrt())
+            chosen, distances = one_a_cluster(view.features, rows, pending, n, rng)
+            return picks(chosen, -distances.sqrt())
         generator = torch_generator(rng)
         unit = root_mean_square(view.features)
         known = view.labelled
         head = self.trained(view.features[known] / unit, view.labels[known], view.n_classes, generator)
         flips = self.flips(head, Points(view.features, rows), unit, generator)
-        kept = candidates(flips, n, self.threshold, self.enough, rng)
-        points = Points(view.features, rows[kept], unit=True)
-        chosen = nearest_members(points, k_means(points, n, rng), n)
-        return picks(rows[kept][chosen], flips[kept][chosen].double() / self.passes)
+        kept = candidates(flips, n, self.threshold, self.enough * (n + len(pending)), rng)
+        chosen, _ = one_a_cluster(view.features, rows[kept], pending, n, rng)
+        return picks(chosen, flips[torch.searchsorted(rows, chosen)].double() / self.passes)
 
     def trained(
         self, inputs: Float[Tensor, "l d"], labels: Int[Tensor, "l"], n_classes: int, generator: torch.Generator
@@ -121,15 +118,29 @@ class DropQuery:
         return inputs * keep.to(inputs).div_(1 - self.dropout)
 
 
+def one_a_cluster(
+    features: Float[Tensor, "n d"], rows: Int[Tensor, "m"], pending: Int[Tensor, "p"], n: int, rng: np.random.Generator
+) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
+    """Of these rows, at length 1, the one in the middle of each cluster without a pending row; its squared distance.
+
+    Pending rows are part of the batch: there is a cluster for each of them, too.
+    """
+    among = torch.sort(torch.cat([rows, pending])).values
+    points = Points(features, among, unit=True)
+    clusters = k_means(points, n + len(pending), rng)
+    chosen = nearest_members(points, clusters, n, torch.isin(among, pending))
+    return among[chosen], clusters.distances[chosen]
+
+
 def candidates(
     flips: Int[Tensor, "m"], n: int, threshold: int, enough: int, rng: np.random.Generator
 ) -> Int[Tensor, "k"]:
-    """Places with more flips than the threshold; with any at all if those are fewer than `enough` a pick.
+    """Places with more flips than the threshold; with any at all if those are fewer than `enough`.
 
     Random ones fill up if even those are fewer than n.
     """
     kept = flips > threshold
-    if int(kept.sum()) < enough * n:
+    if int(kept.sum()) < enough:
         kept = flips > 0
     missing = n - int(kept.sum())
     if missing > 0:

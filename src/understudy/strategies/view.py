@@ -142,6 +142,11 @@ class PoolView:
         return self.is_labelled.nonzero()[:, 0]
 
     @property
+    def pending(self) -> Int[Tensor, "p"]:
+        """Rows that wait for their label, ascending."""
+        return (self.is_pending & ~self.is_labelled).nonzero()[:, 0]
+
+    @property
     def taken(self) -> Int[Tensor, "t"]:
         return self.is_taken.nonzero()[:, 0]
 
