@@ -162,7 +162,7 @@ def compare(
         str | None, typer.Option(help="paper: 600 to 11,000 labels. small: two a class to half the pool.")
     ] = None,
     learner: Annotated[
-        str, typer.Option(help="paper, paper_slow, modern, quick, logistic, resnet18 or module:name.")
+        str, typer.Option(help="paper, paper_slow, paper_scaled, modern, quick, logistic, resnet18 or module:name.")
     ] = "modern",
     out: Annotated[Path | None, typer.Option(help="Folder for results; comparisons/DATASET if not given.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,

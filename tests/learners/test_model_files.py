@@ -37,7 +37,7 @@ def saved(model: Model, folder: Path, **given: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["paper", "paper_slow", "modern", "quick"])
+@pytest.mark.parametrize("name", ["paper", "paper_slow", "paper_scaled", "modern", "quick"])
 def test_a_head_from_a_file_predicts_exactly_what_it_did(name: str, tmp_path: Path) -> None:
     model, items = trained(name)
     found = load_model(saved(model, tmp_path))

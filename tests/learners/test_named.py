@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,19 @@ def test_the_papers_head_has_the_papers_settings() -> None:
     slow = make_learner("paper_slow")
     assert isinstance(slow, Head)
     assert slow.recipe == Recipe(gamma=0.9)
+    scaled = make_learner("paper_scaled")
+    assert scaled == replace(head, scaling="whole")
+
+
+def test_the_scaled_head_learns_from_embeddings_of_length_1_and_the_papers_does_not() -> None:
+    """Many classes in features of length 1, as encoders of texts give them."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 100
+    features = rng.standard_normal((100, 256))[labels] + 1.5 * rng.standard_normal((300, 256))
+    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+    paper, scaled = (make_learner(name).fit(unit, labels, 100) for name in ("paper", "paper_scaled"))
+    assert (paper.predict_proba(unit).argmax(1) == labels).mean() < 0.1
+    assert (scaled.predict_proba(unit).argmax(1) == labels).mean() > 0.9
 
 
 def test_quick_takes_up_to_256_labels_at_a_time_at_a_constant_rate() -> None:
@@ -57,7 +72,7 @@ def test_ones_own_learner_is_found_by_its_import_path(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("papper", "no learner 'papper'; choose one of paper, paper_slow, modern"),
+        ("papper", "no learner 'papper'; choose one of paper, paper_slow, paper_scaled, modern"),
         ("no_such_module:thing", "cannot be imported.*PYTHONPATH"),
         ("tests.learners.test_named:missing", "cannot be imported"),
         ("tests.learners.test_named:NOTHING", "is no learner; it needs takes, offers and fit"),

@@ -171,6 +171,7 @@ def prepared(
             "repeats": repeats,
             "device": experiment.device,
             "together": together,
+            "largest_class": experiment.bench.largest_class,
             "devices": [device_name(experiment.device)],
             "versions": [f"{name} {versions()[name].partition('+')[0]}" for name in ("understudy", "torch", "numpy")],
             **({"code": code} if code else {}),

@@ -13,6 +13,7 @@ from understudy.data.pool import Dataset
 from understudy.data.sources import load
 from understudy.errors import UnderstudyError
 from understudy.experiments import picked, tables
+from understudy.experiments.chance import never_left_chance
 from understudy.experiments.curves import CEILING, CONTROLS, SELECTION_ONLY, Curves, standing
 from understudy.experiments.headline import Headline, headline
 from understudy.experiments.looks import COLOURS, Look, series
@@ -128,7 +129,8 @@ def comparable(results: Results) -> tuple[Curves | None, list[str]]:
         if name != CEILING and (name in CONTROLS or system):
             curves = with_beside(results, curves, name)
     order = [name for name in there if name in curves.accuracy]
-    return curves.only(order), [*missing_runs(results, order), *unused(curves, ended)]
+    stuck = [line for line in [never_left_chance(results)] if line]
+    return curves.only(order), [*stuck, *missing_runs(results, order), *unused(curves, ended)]
 
 
 def with_beside(results: Results, curves: Curves, name: str) -> Curves:

@@ -20,6 +20,14 @@ def paper_slow(device: str = "cpu") -> Learner:
     return Head(recipe=Recipe(gamma=0.9), device=device)
 
 
+def paper_scaled(device: str = "cpu") -> Learner:
+    """The paper's head on features that are centred and scaled by one factor, those of the labelled items.
+
+    From short features, such as embeddings of length 1, the head as printed learns nothing.
+    """
+    return Head(scaling="whole", device=device)
+
+
 def modern(device: str = "cpu") -> Learner:
     """One wide layer with strong dropout, AdamW in one cycle: better at every budget tried, and quicker.
 
@@ -57,7 +65,7 @@ def resnet18(device: str = "cpu") -> Learner:
 
 
 LEARNERS: Final[dict[str, Callable[[str], Learner]]] = {
-    function.__name__: function for function in (paper, paper_slow, modern, quick, logistic, resnet18)
+    function.__name__: function for function in (paper, paper_slow, paper_scaled, modern, quick, logistic, resnet18)
 }
 
 

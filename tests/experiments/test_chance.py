@@ -1,0 +1,80 @@
+"""A learner that never does better than to name the largest class is told of."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.experiments.made_up import made_up
+from tests.experiments.small import dataset
+from understudy.experiments.chance import left_chance_at, never_left_chance
+from understudy.experiments.compare import compare
+from understudy.experiments.report import comparable
+from understudy.experiments.results import Results
+from understudy.learners.heads import Head
+from understudy.learners.training import Recipe
+
+STUCK = Head(hidden=(4,), recipe=Recipe("sgd", 1e-12, epochs=1))
+
+
+def judged(results: Results, learner: str, best: float, share: float, test_rows: int = 10_000) -> str | None:
+    """What is said if no accuracy is above this one."""
+    at = results.table.schema.get_field_index("accuracy")
+    who = results.table["strategy"].to_pylist()
+    # The learner with all labels does not count: nobody chose these.
+    capped = [0.9 if name == "ceiling" else best for name in who]
+    settings = {**results.settings, "largest_class": share}
+    settings["plan"] = {**settings["plan"], "learner": learner, "test_rows": test_rows}
+    table = results.table.set_column(at, "accuracy", pa.array(capped))
+    return never_left_chance(replace(results, settings=settings, table=table))
+
+
+@pytest.mark.parametrize(
+    ("best", "share", "test_rows", "is_stuck"),
+    [
+        (0.010, 0.010, 10_000, True),
+        (0.029, 0.010, 10_000, True),  # significant, and still of no use
+        (0.031, 0.010, 10_000, False),
+        (0.500, 0.500, 10_000, True),
+        (0.540, 0.500, 10_000, False),
+        (0.690, 0.500, 100, True),  # four standard errors are 20 points
+        (0.710, 0.500, 100, False),
+        (0.100, 0.300, 10_000, True),  # below chance is not above it
+    ],
+)
+def test_chance_is_left_by_more_than_luck_and_by_more_than_nothing(
+    tmp_path: Path, best: float, share: float, test_rows: int, is_stuck: bool
+) -> None:
+    said = judged(made_up(tmp_path), "paper", best, share, test_rows)
+    assert (said is not None) == is_stuck
+    assert (best <= left_chance_at(share, test_rows)) == is_stuck
+
+
+def test_guesses_do_not_leave_chance_in_a_thousand_tries() -> None:
+    rng = np.random.default_rng(0)
+    for share, rows in ((0.01, 10_000), (0.1, 360), (0.5, 1_000)):
+        assert (rng.binomial(rows, share, 1_000) / rows).max() <= left_chance_at(share, rows)
+
+
+def test_the_line_names_the_learner_and_others_to_try(tmp_path: Path) -> None:
+    results = made_up(tmp_path)
+    assert judged(results, "paper", 0.012, 0.01) == (
+        "The learner paper never left chance: at best 1.2 % right, and the largest class alone is 1.0 %. What "
+        "strategies chose cannot matter then; try --learner paper_scaled or modern."
+    )
+    assert str(judged(results, "modern", 0.012, 0.01)).endswith("try --learner paper_scaled.")
+    assert never_left_chance(results) is None
+
+
+def test_a_comparison_ends_with_that_line_and_only_where_it_is_true(tmp_path: Path) -> None:
+    for learner, stuck in (("STUCK", True), ("QUICKLY", False)):
+        module = "tests.experiments.test_chance" if stuck else "tests.experiments.small"
+        prepared = compare(
+            dataset(), ["random"], out=tmp_path / learner, repeats=1, schedule=[9, 30], learner=f"{module}:{learner}"
+        )
+        results = prepared.run(jobs=1, progress=False).results
+        labels = prepared.task.experiment.bench.test_labels
+        assert results.settings["largest_class"] == np.bincount(labels).max() / len(labels)
+        assert any("never left chance" in note for note in comparable(results)[1]) == stuck
