@@ -161,6 +161,9 @@ def compare(
     protocol: Annotated[
         str | None, typer.Option(help="paper: 600 to 11,000 labels. small: two a class to half the pool.")
     ] = None,
+    start: Annotated[
+        int | None, typer.Option(metavar="0", help="0: who can choose without a learner chooses its first rows, too.")
+    ] = None,
     learner: Annotated[
         str, typer.Option(help="paper, paper_slow, paper_scaled, modern, quick, logistic, resnet18 or module:name.")
     ] = "modern",
@@ -200,6 +203,7 @@ def compare(
         device=device,
         together=together,
         controls=controls,
+        start=start,
     )
     carry_out(comparison, chosen, jobs)
 

@@ -173,7 +173,10 @@ class ActiveLoop:
                 self.labels[picks.rows] = truth[picks.rows]
                 self._train_if_due(picks.rows)
             else:
-                picks = self.propose(1 if isinstance(self._chooser, LearnsWithinRound) else open_until_due)
+                # Before the first training a label may be all that a strategy waits for.
+                waits = not (self.round or self.is_ready) and needs_no_learner(self.strategy.needs)
+                one_by_one = waits or isinstance(self._chooser, LearnsWithinRound)
+                picks = self.propose(1 if one_by_one else open_until_due)
                 self.tell(picks.rows, truth[picks.rows])
             parts.append(picks)
         return Picks(*(np.concatenate(columns) for columns in zip(*((p.rows, p.scores) for p in parts), strict=True)))
@@ -385,8 +388,8 @@ class ActiveLoop:
     def is_ready(self) -> bool:
         """Whether there is what the strategy starts from. Until then rows are drawn at random."""
         needs, known = self.strategy.needs, self.labels[self.labels != UNLABELLED]
-        waits_for_learner = not self.round and (needs.hook or bool(needs.supplies - OF_THE_POOL))
-        return not waits_for_learner and len(known) >= needs.labelled and len(np.unique(known)) >= needs.classes
+        can_choose = self.round > 0 or needs_no_learner(needs)
+        return can_choose and len(known) >= needs.labelled and len(np.unique(known)) >= needs.classes
 
     def _current_view(self) -> PoolView:
         if self._view is None:
@@ -496,6 +499,11 @@ class ActiveLoop:
 
     def _stream(self, *purpose: int) -> np.random.Generator:
         return np.random.default_rng([self._seed, *purpose])
+
+
+def needs_no_learner(needs: Needs) -> bool:
+    """Whether a strategy can choose before the first training; it may still need a label or two."""
+    return not needs.hook and needs.supplies <= OF_THE_POOL
 
 
 def train_together(loops: Sequence[ActiveLoop]) -> None:

@@ -18,6 +18,7 @@ from understudy.experiments.results import CEILING, CONTROLS, SELECTION_ONLY, Re
 from understudy.experiments.run import Experiment, Run, device_name, versions
 from understudy.experiments.specs import checked_specs, codes_of
 from understudy.learners.named import make_learner
+from understudy.loop import needs_no_learner
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import Picks, PoolView, checked_whole
 
@@ -53,16 +54,27 @@ class Comparison:
         steps = ", ".join(f"{step:,}" for step in plan.schedule)
         waiting = self.task.total - self.task.stored()
         more = "" if waiting == self.task.total else f"; {waiting:,} of {self.task.total:,} rounds are left to do"
+        first = [self.first_rows()] if plan.start == 0 else []
         return [
             f"{plan.dataset}: {plan.pool_rows:,} rows to choose from, {plan.test_rows:,} to test on, "
             f"{counted(len(plan.classes), 'class', 'classes')}",
             f"strategies: {', '.join(self.strategies)}" + (f"; beside them {', '.join(beside)}" if beside else ""),
             f"trained from scratch at {steps} labels ({self.protocol}); learner {plan.learner}, "
             f"{counted(self.repeats, 'repetition', 'repetitions')}, seed {plan.seed}",
+            *first,
             f"on {device}, {where}, {counted(self.together, 'repetition', 'repetitions')} trained at once; "
             f"stored in {self.task.store.folder}{more}",
             *self.notes,
         ]
+
+    def first_rows(self) -> str:
+        """Who chooses its first rows itself, where the start is not shared."""
+        experiment = self.task.experiment
+        own = [
+            spec for spec in self.strategies if needs_no_learner(experiment.make(spec, 0).needs) and spec != "random"
+        ]
+        others = "the others start from the same random rows" if own else "all start from the same random rows"
+        return "no labels to start from: " + (f"{', '.join(own)} choose their first rows, {others}" if own else others)
 
 
 def counted(number: int, one: str, more: str) -> str:
@@ -92,8 +104,13 @@ def compare(
     device: str = "cpu",
     together: int | None = None,
     controls: bool = True,
+    start: int | None = None,
 ) -> Comparison:
-    """A comparison of strategies on a data set, ready to run; or to go on, where `out` holds a part of it already."""
+    """A comparison of strategies on a data set, ready to run; or to go on, where `out` holds a part of it already.
+
+    With `start=0` every strategy that can choose without a learner chooses its first rows, and the others draw the
+    same ones at random. Else all share their first labels.
+    """
     if protocol not in (None, "paper", "small"):
         raise UnderstudyError(f"protocol is 'paper' or 'small', or give a schedule; got {protocol!r}")
     if schedule is not None and protocol is not None:
@@ -106,13 +123,15 @@ def compare(
     wanted = checked_specs(strategies)
     bench = bench_of(load(source), seed)
     make_learner(learner, device)  # its words, if there is no such learner or device
-    steps = default_schedule(protocol, len(bench.pool), bench.n_classes) if schedule is None else schedule
-    plan = plan_of(bench, learner, steps, seed)
+    steps = default_schedule(protocol, len(bench.pool), bench.n_classes, start) if schedule is None else schedule
+    plan = plan_of(bench, learner, steps, seed, start)
     experiment = Experiment(plan, bench, device)
     Run.begin(experiment, CEILING, 0)  # its words, if the pool lacks what the learner needs
     for spec in wanted:
         check_playable(experiment, spec)
     named = "own schedule" if schedule is not None else f"protocol {protocol or protocol_of(plan)}"
+    if start == 0 and schedule is None and protocol is None:
+        named = "doubling from one label a class"
     return prepared(
         experiment,
         Store(Path(out)),
@@ -137,10 +156,9 @@ def check_playable(experiment: Experiment, spec: str) -> None:
         ) from error
 
 
-def plan_of(bench: Bench, learner: str, schedule: Sequence[int], seed: int) -> Plan:
-    return Plan(
-        bench.name, bench.digest(), bench.pool.classes, len(bench.pool), len(bench.test), learner, tuple(schedule), seed
-    )
+def plan_of(bench: Bench, learner: str, schedule: Sequence[int], seed: int, start: int | None = None) -> Plan:
+    rows, test_rows = len(bench.pool), len(bench.test)
+    return Plan(bench.name, bench.digest(), bench.pool.classes, rows, test_rows, learner, tuple(schedule), seed, start)
 
 
 def prepared(
@@ -199,7 +217,7 @@ def source_name(source: Any) -> str:
 class Recorded:
     """Chooses again what was chosen before."""
 
-    order: tuple[int, ...]  # rows as they were labelled, the initial ones first
+    order: tuple[int, ...]  # rows as they were labelled, those of the first round first
 
     @property
     def needs(self) -> Needs:
@@ -235,7 +253,7 @@ def replay(
     before = results.settings["plan"]
     make_learner(learner, device)
     bench = bench_of(load(source if source is not None else results.settings["source"]), before["seed"])
-    plan = plan_of(bench, learner, before["schedule"], before["seed"])
+    plan = plan_of(bench, learner, before["schedule"], before["seed"], before.get("start"))
     if plan.digest != before["digest"]:
         raise UnderstudyError(
             f"{folder} was made with other items than {source or results.settings['source']} has now; "

@@ -23,7 +23,8 @@ SELECTION_ONLY: Final = " (selection only)"  # picks of a system that changes tr
 class Curves:
     """The accuracies of each strategy, (repeats, rounds).
 
-    Row j of every strategy is the same repetition: the same initial labels, the same seeds.
+    Row j of every strategy is the same repetition: the same seeds and, unless strategies chose their first rows
+    themselves, the same initial labels.
     """
 
     dataset: str

@@ -63,13 +63,20 @@ def rounds(results: Results, strategy: str, repeat: int | None = None) -> list[d
     return found
 
 
+def asked_for(results: Results, strategy: str, repeat: int | None = None) -> list[dict[str, Any]]:
+    """The rounds whose rows the strategy chose: all but the first, and that too if the choice was its own."""
+    found = rounds(results, strategy, repeat)
+    is_own = results.settings.get("plan", {}).get("start") == 0 and bool(found) and found[0]["scores"] is not None
+    return found if is_own else found[1:]
+
+
 def first_asked(
     results: Results, strategy: str, n: int = FIRST, repeat: int | None = None
 ) -> tuple[list[int], list[bool | None]]:
-    """The first rows that were asked for after the initial ones, and whether the learner had their labels right."""
+    """The first rows that the strategy chose itself, and whether the learner, where there was one, had them right."""
     rows: list[int] = []
     right: list[bool | None] = []
-    for one in rounds(results, strategy, repeat)[1:]:
+    for one in asked_for(results, strategy, repeat):
         picks = one["picks"] or []  # where they were not kept there are none
         rows += picks
         right += [None] * len(picks) if one["was_right"] is None else one["was_right"][: len(picks)]
@@ -151,7 +158,7 @@ def pool_map(results: Results, features: np.ndarray, strategies: Sequence[str], 
     axes = principal_axes(sample - centre, rng)
     picks = {}
     for strategy in strategies:
-        asked = [row for one in rounds(results, strategy, repeat)[1:] for row in one["picks"] or ()][:MAP_PICKS]
+        asked = [row for one in asked_for(results, strategy, repeat) for row in one["picks"] or ()][:MAP_PICKS]
         if asked:
             picks[strategy] = (np.asarray(features[asked], dtype=np.float64) - centre) @ axes
     return Map((sample - centre) @ axes, picks)

@@ -32,15 +32,20 @@ class Plan:
     learner: str
     schedule: tuple[int, ...]
     seed: int = 0
+    start: int | None = None  # 0: who can choose without a learner chooses its first rows; None: all share them
 
     def __post_init__(self) -> None:
+        if self.start not in (None, 0):
+            raise UnderstudyError(f"start is 0, or leave it out for first labels that all share; got {self.start!r}")
         object.__setattr__(self, "schedule", checked_schedule(self.schedule, self.pool_rows, len(self.classes)))
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self) | {"schedule": list(self.schedule), "classes": list(self.classes)}
+        """What a folder is known by. A shared start goes without saying, as it did when there was no other."""
+        known = asdict(self) | {"schedule": list(self.schedule), "classes": list(self.classes)}
+        return {name: value for name, value in known.items() if (name, value) != ("start", None)}
 
     def initial_rows(self, repeat: int) -> np.ndarray:
-        """The first labelled rows of a repetition, the same for all strategies."""
+        """The first labelled rows of a repetition where the start is shared, the same for all strategies."""
         rng = np.random.default_rng([self.seed, STREAM_INITIAL, repeat])
         return rng.choice(self.pool_rows, self.schedule[0], replace=False)
 
@@ -49,8 +54,16 @@ class Plan:
         return int(np.random.default_rng([self.seed, STREAM_RUN, repeat]).integers(2**63))
 
 
-def default_schedule(protocol: Protocol | None, pool_rows: int, n_classes: int) -> tuple[int, ...]:
-    """The paper's numbers of labels, or for pools up to 20,000 rows ten from two a class to half the pool."""
+def default_schedule(
+    protocol: Protocol | None, pool_rows: int, n_classes: int, start: int | None = None
+) -> tuple[int, ...]:
+    """The paper's numbers of labels, or for pools up to 20,000 rows ten from two a class to half the pool.
+
+    Without a shared start: one label a class, two, four and so on, ten times at most and up to half the pool.
+    """
+    if start == 0 and protocol is None:
+        doubled = [n_classes * 2**step for step in range(STEPS)]
+        return tuple(labels for labels in doubled if labels <= max(pool_rows // 2, n_classes))
     if protocol == "paper" or (protocol is None and pool_rows > LARGE):
         return PAPER
     steps = np.geomspace(A_CLASS * n_classes, max(pool_rows // 2, A_CLASS * n_classes), STEPS)

@@ -251,6 +251,8 @@ def facts(results: Results) -> list[str]:
         out.append(f"learner {plan['learner']}")
     if "protocol" in results.settings:
         out.append(str(results.settings["protocol"]))
+    if plan.get("start") == 0:
+        out.append("first rows not shared")
     return out
 
 
@@ -297,6 +299,7 @@ def commands(results: Results) -> list[str]:
     head += ["--strategies", ",".join(given.get("strategies", results.strategies))]
     head += ["--repeats", str(given.get("repeats", 1)), "--schedule", ",".join(map(str, plan.get("schedule", ())))]
     head += ["--seed", str(plan.get("seed", 0))]
+    head += ["--start", "0"] if plan.get("start") == 0 else []
     head += [] if set(CONTROLS) & set(results.strategies) else ["--no-controls"]
     return [shlex.join([*head, *parts]), shlex.join(["understudy", "report", folder])]
 

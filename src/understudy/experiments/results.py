@@ -171,11 +171,11 @@ class Store:
                 )
 
     def _require(self, before: dict[str, Any], wanted: dict[str, Any]) -> None:
-        for name, value in wanted.items():
-            if before.get(name) != value:
+        for name in {**wanted, **before}:
+            if before.get(name) != wanted.get(name):
                 raise UnderstudyError(
                     f"{self.folder} is of another experiment: {name} was {shown(before.get(name))} and is now "
-                    f"{shown(value)}; choose another folder with --out"
+                    f"{shown(wanted.get(name))}; choose another folder with --out"
                 )
 
     @contextmanager
@@ -366,5 +366,7 @@ def mixed(before: dict[str, Any], also: dict[str, Any]) -> list[str]:
 
 
 def shown(value: Any) -> str:
+    if value is None:
+        return "not given"
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -24,6 +24,7 @@ from understudy.learners.named import make_learner
 from understudy.learners.protocol import Learner, Model
 from understudy.loop import ActiveLoop, fit_plainly, train_together
 from understudy.strategies.protocol import Augments, Strategy
+from understudy.strategies.random_rows import Random
 from understudy.version import __version__
 
 TIMES_AS_OFTEN: Final = 10
@@ -174,9 +175,25 @@ class Run:
         self.train_seconds = self.predict_seconds = self.choose_seconds = 0.0
 
     def start(self, plan: Plan, bench: Bench) -> None:
+        """The labels of the first training."""
+        if self.strategy != CEILING and plan.start == 0:
+            self.start_alone(plan.schedule[0], bench.truth)
+            return
         rows = np.arange(len(bench.pool)) if self.strategy == CEILING else plan.initial_rows(self.repeat)
         self.loop.tell(rows, bench.truth[rows])
         self.picks = [] if self.strategy == CEILING else rows.tolist()
+
+    def start_alone(self, n: int, truth: np.ndarray) -> None:
+        """First rows of the strategy's own choice, or those that all who start at random draw in this repetition.
+
+        Drawn ones have no scores: by that it is known later whose choice they were.
+        """
+        began = clock(self.loop.device)
+        picks = self.loop.rehearse(n, truth)
+        self.choose_seconds += clock(self.loop.device) - began
+        self.picks = picks.rows.tolist()
+        if self.loop.is_ready and not isinstance(self.loop.strategy, Random):
+            self.scores = picks.scores.tolist()
 
     def repeat_round(self, stored: Round, bench: Bench) -> None:
         """What is known already happens again, without a choice."""

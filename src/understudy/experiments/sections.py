@@ -281,7 +281,7 @@ def times(of: Material) -> Section | str | None:
 
 
 def seconds_a_pick(results: Results, names: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
-    """For choosing (with predicting) and for training, over all rounds but the first, whose rows nobody chose."""
+    """For choosing (with predicting) and for training, over all rounds but the first, whose rows most do not choose."""
     keys = ["strategy", "repeat", "labels"]
     picks = results.table.select(keys).append_column("n", pc.list_value_length(results.table["picks"]))
     rows = results.timings.filter(pc.greater(results.timings["round"], 0)).join(picks, keys).to_pylist()
@@ -390,8 +390,10 @@ def first_items(of: Material) -> Section | str | None:
             shown.append(Asked(name, said, picked.shown(of.pool, rows, right), look.strong))
     if not shown:
         return NO_PICKS
+    is_shared = of.results.settings.get("plan", {}).get("start") != 0
+    after = "after the initial labels" if is_shared else "by its own choice, after random ones if it began with those"
     words = (
-        f"The first {max(len(asked.items) for asked in shown)} that each strategy asked for after the initial labels, "
+        f"The first {max(len(asked.items) for asked in shown)} that each strategy asked for {after}, "
         f"in repetition {of.repeats[0] + 1} and in its order. A red frame marks those the learner had wrong."
     )
     return Section("items", "What was asked first", "Asked first", words, items=tuple(shown))
