@@ -29,7 +29,7 @@ from torch import Tensor
 
 from understudy.core import basis
 from understudy.core.features import Features
-from understudy.core.kernels import ProductKernel, mean_distance, squared_distances
+from understudy.core.kernels import Kernel, mean_distance, squared_distances
 from understudy.core.posterior import weights_given
 from understudy.core.rows import FLOOR
 
@@ -60,7 +60,7 @@ def make_inputs(X: np.ndarray, k: int, seed: int, device: str) -> Inputs:
 
 
 def fitted_mean(
-    kernel: ProductKernel,
+    kernel: Kernel,
     X: Float[Tensor, "n d"],
     F: Float[Tensor, "n c"],
     rows: Int[Tensor, "l"],
@@ -76,15 +76,15 @@ def fitted_mean(
     ])  # fmt: skip
 
 
-def kernels(inputs: Inputs, F: Float[Tensor, "n c"], rng: np.random.Generator) -> Iterator[tuple[str, ProductKernel]]:
+def kernels(inputs: Inputs, F: Float[Tensor, "n c"], rng: np.random.Generator) -> Iterator[tuple[str, Kernel]]:
     """The input kernel alone, then each reading of v with each output bandwidth."""
     c = F.shape[1]
     drawn = torch.from_numpy(basis.draw_simplex(len(inputs.U), c, rng)).to(F.device)
-    yield "input", ProductKernel.over(inputs.U, drawn, inputs.origin, inputs.bandwidth, math.inf)
+    yield "input", Kernel.over(inputs.U, drawn, inputs.origin, inputs.bandwidth, math.inf)
     for reading in READINGS:
         V = drawn if reading == "dirichlet" else F[nearest_rows(inputs)]
         for name, bandwidth in (("C^2", float(c * c)), ("C", float(c)), ("1", 1.0)):
-            yield f"{reading} {name}", ProductKernel.over(inputs.U, V, inputs.origin, inputs.bandwidth, bandwidth)
+            yield f"{reading} {name}", Kernel.over(inputs.U, V, inputs.origin, inputs.bandwidth, bandwidth)
 
 
 def nearest_rows(inputs: Inputs) -> Int[Tensor, "k"]:

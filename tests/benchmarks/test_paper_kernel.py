@@ -11,7 +11,7 @@ import torch
 
 from tests.benchmarks.scripts import script, write_task
 from tests.literal import Literal
-from understudy.core.kernels import ProductKernel
+from understudy.core.kernels import Kernel
 
 kernel = script("kernel")
 
@@ -26,7 +26,7 @@ def test_the_mean_is_that_of_dense_fitc(output_bandwidth: float) -> None:
     phi = dense.phi[rows]
     expected = dense.phi @ dense.Qinv(rows.tolist()) @ phi.T @ (targets / dense.nu[rows, None])
     tensors = [torch.from_numpy(values) for values in (X, F, rows, targets)]
-    made = ProductKernel.over(torch.from_numpy(U), torch.from_numpy(V), torch.zeros(4).double(), 2.0, output_bandwidth)
+    made = Kernel.over(torch.from_numpy(U), torch.from_numpy(V), torch.zeros(4).double(), 2.0, output_bandwidth)
     np.testing.assert_allclose(kernel.fitted_mean(made, *tensors).numpy(), expected, atol=1e-10)
 
 

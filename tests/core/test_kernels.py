@@ -5,7 +5,7 @@ import torch
 from tests.literal import gaussian as literal_gaussian
 from understudy.core.basis import centre_and_spread
 from understudy.core.features import Features
-from understudy.core.kernels import SAMPLED_PAIRS, ProductKernel, gaussian, mean_distance, squared_distances
+from understudy.core.kernels import SAMPLED_PAIRS, Kernel, gaussian, mean_distance, squared_distances
 
 CPU = torch.device("cpu")
 
@@ -66,7 +66,7 @@ def test_whitened_rows_reproduce_the_kernel() -> None:
     X, U = rng.normal(size=(20, 3)) + 1000, rng.normal(size=(6, 3)) + 1000
     F, V = rng.dirichlet(np.ones(4), 20), rng.dirichlet(np.ones(4), 6)
     origin = torch.from_numpy(X.mean(0))
-    kernel = ProductKernel.over(torch.from_numpy(U), torch.from_numpy(V), origin, 5.0, 2.0)
+    kernel = Kernel.over(torch.from_numpy(U), torch.from_numpy(V), origin, 5.0, 2.0)
     assert kernel.jitter == 0.0
     w, lam = kernel.whitened(kernel.of_features(torch.from_numpy(X)), torch.from_numpy(F))
     phi = literal_gaussian(X, U, 5.0) * literal_gaussian(F, V, 2.0)
@@ -79,9 +79,9 @@ def test_whitened_rows_reproduce_the_kernel() -> None:
 def test_a_class_no_basis_point_knows_changes_no_covariance() -> None:
     rng = np.random.default_rng(3)
     U, V = torch.from_numpy(rng.normal(size=(5, 3))), torch.from_numpy(rng.dirichlet(np.ones(2), 5))
-    kernel = ProductKernel.over(U, V, torch.zeros(3, dtype=torch.float64), 4.0, 4.0)
+    kernel = Kernel.over(U, V, torch.zeros(3, dtype=torch.float64), 4.0, 4.0)
     wider = kernel.with_class()
-    same = ProductKernel.over(U, wider.V, torch.zeros(3, dtype=torch.float64), 4.0, 4.0)
+    same = Kernel.over(U, wider.V, torch.zeros(3, dtype=torch.float64), 4.0, 4.0)
     assert wider.V.shape == (5, 3)
     assert wider.n_classes_drawn == 2
     np.testing.assert_allclose(same.L, kernel.L, atol=1e-14)

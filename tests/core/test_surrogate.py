@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.literal import Literal, literal_of
 from tests.pools import Pool, make_pool, relative_error
 from understudy import PoolExhausted, Surrogate, UnderstudyError
+from understudy.core.options import METHODS, Method
 from understudy.core.utilities import Mode
 
 QUANTITIES = ("mean", "variance", "influence", "uncertainty", "utility")
@@ -33,7 +34,8 @@ def assert_literal(s: Surrogate, pool: Pool, tolerance: float = 1e-10, **more: o
 
 
 def started(pool: Pool, trained_on: object = (0, 1, 2), **options: object) -> Surrogate:
-    options = {"basis_size": 12, "dtype": "float64"} | options
+    """As `Surrogate`; the paper's unless said."""
+    options = {"basis_size": 12, "dtype": "float64", "method": "paper"} | options
     return Surrogate(pool.features, pool.n_classes, **options).anchor(pool.probs, trained_on)  # type: ignore[arg-type]
 
 
@@ -45,7 +47,14 @@ def scalar_example() -> Surrogate:
     features = np.sqrt(-np.log(np.array([[0.9], [0.5], [0.1]])))
     distance = np.mean([abs(a - b)[0] for i, a in enumerate(features) for b in features[:i]])
     s = Surrogate(
-        features, 2, basis=([[0.0]], [[0.5, 0.5]]), width=1 / distance, noise=0.0, dtype="float64", mode="influence"
+        features,
+        2,
+        basis=([[0.0]], [[0.5, 0.5]]),
+        width=1 / distance,
+        noise=0.0,
+        dtype="float64",
+        mode="influence",
+        method="paper",
     )
     return s.anchor(np.full((3, 2), 0.5), [])
 
@@ -70,7 +79,7 @@ def test_scalar_example_after_one_label_does_not_interpolate_it() -> None:
 
 def test_total_variance_falls_by_exactly_the_influence() -> None:
     pool = make_pool(60, 4, seed=3)
-    s = started(pool, [])
+    s = started(pool, [], method="paper")
     row = int(s.ask()[0])
     s.release([row])
     unlabelled = np.setdiff1d(np.arange(60), [])
@@ -84,7 +93,7 @@ def test_total_variance_falls_by_exactly_the_influence() -> None:
 def test_a_second_label_of_the_same_point_teaches_less() -> None:
     pool = make_pool(40, 3, seed=4)
     twins = pool.with_row_repeated(7)
-    s = started(twins, [], noise=0.0)
+    s = started(twins, [], noise=0.0, method="paper")
     first = s.influence[7] / 3
     nu, g = float(s._rows.stats[7, 0]), float(s.variance[7] - s._rows.stats[7, 1])
     s.tell([7], [0])
@@ -102,7 +111,7 @@ def test_a_second_label_of_the_same_point_teaches_less() -> None:
 
 def test_surrogate_is_the_learner_right_after_each_training() -> None:
     pool = make_pool(50, 3, seed=5)
-    s = started(pool)
+    s = started(pool, method="paper")
     np.testing.assert_array_equal(s.mean, pool.probs)
     entropy = -(pool.probs * np.log(pool.probs)).sum(1)
     np.testing.assert_allclose(s.uncertainty, entropy, rtol=1e-12)
@@ -116,7 +125,7 @@ def test_surrogate_is_the_learner_right_after_each_training() -> None:
 
 def test_centring_the_utilities_changes_no_choice() -> None:
     pool = make_pool(50, 3, seed=7)
-    s = started(pool)
+    s = started(pool, method="paper")
     s.tell(range(10, 20), pool.labels[10:20])
     u1, u2, share = s.influence, s.uncertainty, s.accuracy
     assert 0 < share < 1
@@ -128,9 +137,10 @@ def test_centring_the_utilities_changes_no_choice() -> None:
 # -- covariances --------------------------------------------------------------------------------------------------
 
 
-def test_covariances_equal_the_literal_form_given_answered_and_pending_rows() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_covariances_equal_the_literal_form_given_answered_and_pending_rows(method: Method) -> None:
     pool = make_pool(60, 4, seed=8)
-    s = started(pool)
+    s = started(pool, method=method)
     s.tell([10, 11], pool.labels[10:12])
     s.ask(2)
     literal = literal_of(s, pool.features, pool.probs)
@@ -145,9 +155,10 @@ def test_covariances_equal_the_literal_form_given_answered_and_pending_rows() ->
     assert s.covariance([]).shape == (60, 0)
 
 
-def test_covariances_are_what_an_answer_moves_means_and_variances_by() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_covariances_are_what_an_answer_moves_means_and_variances_by(method: Method) -> None:
     pool = make_pool(60, 4, seed=9)
-    s = started(pool)
+    s = started(pool, method=method)
     s.tell([10, 11], pool.labels[10:12])
     mean, variance, c = s.mean, s.variance, s.covariance([25])[:, 0]
     innovation = np.eye(4)[2] - mean[25]
@@ -156,10 +167,11 @@ def test_covariances_are_what_an_answer_moves_means_and_variances_by() -> None:
     np.testing.assert_allclose(variance - s.variance, c**2 / variance[25], atol=1e-9)
 
 
-def test_covariances_in_single_precision_are_close_and_bad_rows_are_named() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_covariances_in_single_precision_are_close_and_bad_rows_are_named(method: Method) -> None:
     pool = make_pool(700, 3, seed=10)
-    s = started(pool, dtype="float32")
-    double = started(pool)
+    s = started(pool, dtype="float32", method=method)
+    double = started(pool, method=method)
     np.testing.assert_allclose(s.covariance([600, 1]), double.covariance([600, 1]), atol=1e-5)
     with pytest.raises(ValueError, match="700"):
         s.covariance([700])
@@ -172,7 +184,7 @@ def test_covariances_in_single_precision_are_close_and_bad_rows_are_named() -> N
 @pytest.mark.parametrize("seed", range(3))
 def test_a_session_equals_brute_force_at_every_step(link: str, seed: int) -> None:
     pool = make_pool(60, 4, seed=seed)
-    s = started(pool, link=link)
+    s = started(pool, link=link, method="paper")
     assert_literal(s, pool)
     s.tell(s.ask(), [1])
     assert_literal(s, pool)
@@ -205,7 +217,7 @@ def test_a_session_equals_brute_force_at_every_step(link: str, seed: int) -> Non
 @pytest.mark.parametrize("options", [{"exclude_self": True}, {"old_targets": "residual"}, {"noise": 1e-2}])
 def test_options_equal_brute_force(options: dict[str, object]) -> None:
     pool = make_pool(50, 3, seed=11)
-    s = Surrogate(pool.features, 3, basis_size=10, dtype="float64", **options)  # type: ignore[arg-type]
+    s = Surrogate(pool.features, 3, basis_size=10, dtype="float64", **options, method="paper")  # type: ignore[arg-type]
     s.tell([0, 1, 2], pool.labels[:3])
     s.anchor(pool.probs, [0, 1, 2])
     for _ in range(4):
@@ -216,10 +228,11 @@ def test_options_equal_brute_force(options: dict[str, object]) -> None:
     assert_literal(s, pool)
 
 
-def test_formula_of_the_literal_equals_its_definition() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_formula_of_the_literal_equals_its_definition(method: Method) -> None:
     pool = make_pool(40, 3, seed=12)
     for exclude_self in (False, True):
-        s = started(pool, exclude_self=exclude_self)
+        s = started(pool, exclude_self=exclude_self, method=method)
         s.tell([5, 6], [0, 1])
         literal = literal_of(s, pool.features, pool.probs)
         assert relative_error(literal.influence_by_formula(), literal.influence()) < 1e-10
@@ -230,7 +243,7 @@ def test_rows_on_a_basis_point_equal_brute_force(dtype: str) -> None:
     """λ = 0 there: each of these rows is learnt, heard late, retracted and released."""
     pool = make_pool(40, 3, seed=13)
     basis = (pool.features[:8], pool.probs[:8])
-    s = started(pool, [20], basis=basis, dtype=dtype)
+    s = started(pool, [20], basis=basis, dtype=dtype, method="paper")
     floor = 1e-8 if dtype == "float64" else 1e-6
     np.testing.assert_allclose(s._rows.stats[:8, 0], floor, rtol=1e-3)
     # Rounding of the rows is measured against ν: 1e-15/ν in double precision, 6e-8/ν in single.
@@ -249,7 +262,7 @@ def test_rows_on_a_basis_point_equal_brute_force(dtype: str) -> None:
 
 def test_taking_out_a_row_that_leaves_no_digits_rebuilds_instead() -> None:
     pool = make_pool(40, 3, seed=14)
-    s = started(pool, [20], basis=(pool.features[:8], pool.probs[:8]))
+    s = started(pool, [20], basis=(pool.features[:8], pool.probs[:8]), method="paper")
     s.tell([0, 10], [0, 1])
     assert s._engine is not None
     left = s._engine.posterior.left_after(s._engine.look(torch.tensor([0])), told=True)
@@ -268,11 +281,12 @@ def test_taking_out_a_row_that_leaves_no_digits_rebuilds_instead() -> None:
     assert_literal(s, pool, 1e-6)
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("noise", [1e-6, 1e-5, 1e-4, 1e-3, 1e-2])
-def test_taking_back_is_as_good_as_never_having_heard(noise: float) -> None:
+def test_taking_back_is_as_good_as_never_having_heard(method: Method, noise: float) -> None:
     """For every ν: what cannot be taken back to ten digits is built anew. Against the same engine from scratch."""
     pool = make_pool(40, 3, seed=2)
-    s = started(pool, [20], basis=(pool.features[:12], pool.probs[:12]), noise=noise)
+    s = started(pool, [20], basis=(pool.features[:12], pool.probs[:12]), noise=noise, method=method)
     for turn in range(12):
         rows = [turn % 5, 5 + turn % 6, 30]
         s.tell(rows, [0, 1, 2])
@@ -312,7 +326,7 @@ def test_basis_equal_to_the_pool_is_the_exact_process() -> None:
 def test_agrees_with_gpytorch_and_scikit_learn() -> None:
     """With a constant output kernel and σ² = 0.01, in the limit that all three can compute."""
     pool, s, rows = exact_limit()
-    s = started(pool, [], basis=(pool.features, pool.probs), noise=1e-2, output_width=1e6)
+    s = started(pool, [], basis=(pool.features, pool.probs), noise=1e-2, output_width=1e6, method="paper")
     s.tell(rows, pool.labels[rows])
     residuals = np.eye(3)[pool.labels[rows]] - pool.probs[rows]
     length = float(np.sqrt(s._kernel.input_bandwidth / 2))
@@ -344,12 +358,13 @@ def test_agrees_with_gpytorch_and_scikit_learn() -> None:
 # -- properties ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=25)
 @given(order=st.permutations(range(8)), seed=st.integers(0, 5))
-def test_answers_may_arrive_in_any_order(order: list[int], seed: int) -> None:
+def test_answers_may_arrive_in_any_order(method: Method, order: list[int], seed: int) -> None:
     pool = make_pool(30, 3, seed=seed)
     rows = np.arange(10, 18)
-    straight, shuffled = started(pool, basis_size=8), started(pool, basis_size=8)
+    straight, shuffled = started(pool, basis_size=8, method=method), started(pool, basis_size=8, method=method)
     straight.tell(rows, pool.labels[rows])
     asked = shuffled.ask(5)
     shuffled.release(asked)
@@ -359,11 +374,12 @@ def test_answers_may_arrive_in_any_order(order: list[int], seed: int) -> None:
         assert relative_error(getattr(shuffled, quantity), getattr(straight, quantity)) < 1e-9
 
 
+@pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=25)
 @given(rows=st.lists(st.integers(3, 29), min_size=1, max_size=10, unique=True), asked=st.integers(0, 4))
-def test_undo_leaves_no_trace(rows: list[int], asked: int) -> None:
+def test_undo_leaves_no_trace(method: Method, rows: list[int], asked: int) -> None:
     pool = make_pool(30, 3, seed=2)
-    s = started(pool, basis_size=8)
+    s = started(pool, basis_size=8, method=method)
     waiting = s.ask(asked).tolist() if asked else []
     rows = [row for row in rows if row not in waiting] + waiting
     before = {quantity: getattr(s, quantity) for quantity in QUANTITIES}
@@ -376,19 +392,20 @@ def test_undo_leaves_no_trace(rows: list[int], asked: int) -> None:
         assert relative_error(getattr(s, quantity), before[quantity]) < 1e-9
 
 
+@pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=20)
 @given(asked=st.integers(1, 5), answered=st.integers(0, 5), seed=st.integers(0, 9))
-def test_pending_rows_explain_the_pool_and_move_no_mean(asked: int, answered: int, seed: int) -> None:
+def test_pending_rows_explain_the_pool_and_move_no_mean(method: Method, asked: int, answered: int, seed: int) -> None:
     pool = make_pool(30, 3, seed=seed)
-    s = started(pool, basis_size=8)
+    s = started(pool, basis_size=8, method=method)
     rows = s.ask(asked)
     told = rows[: min(answered, asked)]
     s.tell(told, pool.labels[told])
-    fresh = started(pool, basis_size=8)
+    fresh = started(pool, basis_size=8, method=method)
     fresh.tell(told, pool.labels[told])
     np.testing.assert_allclose(s.mean, fresh.mean, atol=1e-10)
     np.testing.assert_allclose(s.uncertainty, fresh.uncertainty, rtol=1e-9)
-    everything = started(pool, basis_size=8).tell(rows, pool.labels[rows])
+    everything = started(pool, basis_size=8, method=method).tell(rows, pool.labels[rows])
     np.testing.assert_allclose(s.influence, everything.influence, rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(s.variance, everything.variance, rtol=1e-9)
 
@@ -398,9 +415,9 @@ def test_pending_rows_explain_the_pool_and_move_no_mean(asked: int, answered: in
 def test_a_permuted_pool_gives_the_permuted_picks(order: list[int]) -> None:
     pool = make_pool(24, 3, seed=1)
     basis = (pool.features[:6], pool.probs[:6])
-    straight = started(pool, [0], basis=basis)
+    straight = started(pool, [0], basis=basis, method="paper")
     permuted_pool = pool.permuted(order)
-    permuted = started(permuted_pool, [order.index(0)], basis=basis)
+    permuted = started(permuted_pool, [order.index(0)], basis=basis, method="paper")
     for _ in range(6):
         row, twin = int(straight.ask()[0]), int(permuted.ask()[0])
         assert order[twin] == row
@@ -408,26 +425,28 @@ def test_a_permuted_pool_gives_the_permuted_picks(order: list[int]) -> None:
         permuted.tell([twin], pool.labels[row : row + 1])
 
 
-def test_asking_for_several_is_asking_one_by_one() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_asking_for_several_is_asking_one_by_one(method: Method) -> None:
     pool = make_pool(60, 3, seed=8)
-    together, apart = started(pool), started(pool)
+    together, apart = started(pool, method=method), started(pool, method=method)
     assert together.ask(6).tolist() == [int(apart.ask()[0]) for _ in range(6)]
 
 
 @pytest.mark.parametrize("mode", ["combined", "influence", "uncertainty", "uniform", "lookahead", "variance"])
 def test_a_proposal_names_the_utility_of_each_row_when_it_was_chosen(mode: str) -> None:
     pool = make_pool(40, 3, seed=5)
-    s = started(pool, mode=mode).tell([5, 6, 7], pool.labels[5:8])
-    told = started(pool, mode=mode).tell([5, 6, 7], pool.labels[5:8])
+    s = started(pool, mode=mode, method="paper").tell([5, 6, 7], pool.labels[5:8])
+    told = started(pool, mode=mode, method="paper").tell([5, 6, 7], pool.labels[5:8])
     rows, utilities = s.propose(4)
     for row, utility in zip(rows, utilities, strict=True):
         assert told.utility[row] == pytest.approx(utility, rel=1e-9)
         assert told.ask() == [row]
 
 
-def test_a_reserved_row_is_pending_as_if_it_had_been_asked_for() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_a_reserved_row_is_pending_as_if_it_had_been_asked_for(method: Method) -> None:
     pool = make_pool(40, 3, seed=6)
-    asked, reserved = started(pool), started(pool)
+    asked, reserved = started(pool, method=method), started(pool, method=method)
     rows = asked.ask(3)
     reserved.reserve(rows)
     assert_literal(reserved, pool)
@@ -441,9 +460,12 @@ def test_a_reserved_row_is_pending_as_if_it_had_been_asked_for() -> None:
         reserved.drop([20]).reserve([20])
 
 
-def test_same_seed_same_picks_and_another_seed_another_basis() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_same_seed_same_picks_and_another_seed_another_basis(method: Method) -> None:
     pool = make_pool(80, 3, seed=8)
-    first, second, third = (Surrogate(pool.features, 3, basis_size=10, random_state=seed) for seed in (1, 1, 2))
+    first, second, third = (
+        Surrogate(pool.features, 3, basis_size=10, random_state=seed, method=method) for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(first.ask(5), second.ask(5))
     assert not torch.equal(first._kernel.V, third._kernel.V)
 
@@ -455,7 +477,7 @@ def test_modes_choose_by_what_they_are_named_after() -> None:
     pool = make_pool(60, 3, seed=9)
     best = {}
     for mode in ("influence", "uncertainty", "variance", "uniform", "combined"):
-        s = started(pool, mode=mode)
+        s = started(pool, mode=mode, method="paper")
         s.tell(range(10, 25), pool.labels[10:25])
         u1, u2, variance = s.influence, s.uncertainty, s.variance
         askable = np.array(literal_of(s, pool.features, pool.probs).askable)
@@ -481,16 +503,22 @@ def test_variance_loves_outliers_and_influence_does_not() -> None:
     probs = np.full((208, 3), 1 / 3)
     basis = (features[rng.choice(200, 20, replace=False)], rng.dirichlet(np.ones(3), 20))
     by_variance, by_influence = (
-        set(Surrogate(features, 3, basis=basis, mode=mode, dtype="float64").anchor(probs, [0]).ask(8).tolist())
+        set(
+            Surrogate(features, 3, basis=basis, mode=mode, dtype="float64", method="paper")
+            .anchor(probs, [0])
+            .ask(8)
+            .tolist()
+        )
         for mode in ("variance", "influence")
     )
     assert by_variance == set(range(200, 208))
     assert not by_influence & set(range(200, 208))
 
 
-def test_without_labels_influence_alone_chooses() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_without_labels_influence_alone_chooses(method: Method) -> None:
     pool = make_pool(50, 3, seed=10)
-    s = Surrogate(pool.features, 3, basis_size=10, dtype="float64")
+    s = Surrogate(pool.features, 3, basis_size=10, dtype="float64", method=method)
     uniform = np.full_like(pool.probs, 1 / 3)
     best = int(np.argmax(literal_of(s, pool.features, uniform).influence()))
     assert s.ask() == [best]
@@ -503,7 +531,7 @@ def test_without_labels_influence_alone_chooses() -> None:
 def test_lookahead_equals_trying_every_label(link: str) -> None:
     """u³ by its definition: tell each label in turn, sum the pool's entropies, weigh by the learner."""
     pool = make_pool(24, 3, seed=16)
-    s = started(pool, basis_size=8, mode="lookahead", link=link)
+    s = started(pool, basis_size=8, mode="lookahead", link=link, method="paper")
     s.tell(range(10, 16), pool.labels[10:16])
     literal = literal_of(s, pool.features, pool.probs)
     now = literal.uncertainty()[literal.open].sum()
@@ -528,7 +556,7 @@ def test_lookahead_equals_trying_every_label(link: str) -> None:
 def test_restricted_lookahead_tries_the_rows_that_reach_furthest() -> None:
     pool = make_pool(60, 3, seed=17)
     full, restricted, all_of_them = (
-        started(pool, mode="lookahead", lookahead_candidates=count) for count in (None, 10, 500)
+        started(pool, mode="lookahead", lookahead_candidates=count, method="paper") for count in (None, 10, 500)
     )
     for s in (full, restricted, all_of_them):
         s.tell(range(10, 20), pool.labels[10:20])
@@ -547,19 +575,19 @@ def test_restricted_lookahead_tries_the_rows_that_reach_furthest() -> None:
 def test_the_most_influential_row_is_always_tried() -> None:
     for seed in range(10):
         pool = make_pool(80, 3, seed=seed)
-        s = started(pool, mode="lookahead", lookahead_candidates=1)
-        assert s.ask() == started(pool, mode="influence").ask()  # with P = 0 nothing else counts
+        s = started(pool, mode="lookahead", lookahead_candidates=1, method="paper")
+        assert s.ask() == started(pool, mode="influence", method="paper").ask()  # with P = 0 nothing else counts
 
 
 def test_accuracy_can_judge_the_surrogate() -> None:
     pool = make_pool(40, 3, seed=18)
-    s = started(pool, accuracy_of="surrogate")
+    s = started(pool, accuracy_of="surrogate", method="paper")
     right = 0
     for row in range(10, 22):
         right += int(np.argmax(s.mean[row]) == pool.labels[row])
         s.tell([row], pool.labels[row : row + 1])
     assert s.accuracy == right / 12
-    learner = started(pool)
+    learner = started(pool, method="paper")
     learner.tell(range(10, 22), pool.labels[10:22])
     assert learner.accuracy == np.mean(pool.probs[10:22].argmax(1) == pool.labels[10:22])
 
@@ -567,9 +595,10 @@ def test_accuracy_can_judge_the_surrogate() -> None:
 # -- the pool changes ---------------------------------------------------------------------------------------------
 
 
-def test_a_new_class_joins_at_once_and_the_kernel_at_the_next_anchor() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_a_new_class_joins_at_once_and_the_kernel_at_the_next_anchor(method: Method) -> None:
     pool = make_pool(40, 3, seed=19)
-    s = started(pool)
+    s = started(pool, method=method)
     s.tell([10, 11], [0, 1])
     kernel = (s._kernel.output_bandwidth, s._kernel.L.clone())
     s.add_class().tell([12], [3])
@@ -580,17 +609,18 @@ def test_a_new_class_joins_at_once_and_the_kernel_at_the_next_anchor() -> None:
     assert_literal(s, wider)
     later = make_pool(40, 4, seed=20)
     s.anchor(later.probs, [0, 1, 2, 10])
-    fresh = Surrogate(pool.features, 4, basis_size=12, dtype="float64")
+    fresh = Surrogate(pool.features, 4, basis_size=12, dtype="float64", method=method)
     assert torch.equal(s._kernel.V, fresh._kernel.V)
     assert s._kernel.output_bandwidth == 16.0
     assert_literal(s, Pool(pool.features, later.probs, pool.labels, 4))
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("more", [1, 4, 30])
-def test_an_extended_pool_is_the_longer_pool(more: int) -> None:
+def test_an_extended_pool_is_the_longer_pool(method: Method, more: int) -> None:
     """Also when the new rows are few enough to be learnt of one by one, and while rows are pending."""
     long = make_pool(40 + more, 3, seed=21)
-    s = started(long.first(40))
+    s = started(long.first(40), method=method)
     s.tell([10, 11], [0, 1])
     s.ask(2)
     s.extend(long.features[40:], long.probs[40:])
@@ -601,9 +631,10 @@ def test_an_extended_pool_is_the_longer_pool(more: int) -> None:
     assert_literal(s, long)
 
 
-def test_extending_before_the_first_anchor() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_extending_before_the_first_anchor(method: Method) -> None:
     long = make_pool(50, 3, seed=22)
-    s = Surrogate(long.features[:40], 3, basis_size=12, dtype="float64")
+    s = Surrogate(long.features[:40], 3, basis_size=12, dtype="float64", method=method)
     s.extend(long.features[40:45])
     s.ask(2)
     s.extend(long.features[45:])
@@ -613,20 +644,22 @@ def test_extending_before_the_first_anchor() -> None:
     assert_literal(s, long)
 
 
-def test_other_features_bring_their_own_basis_and_widths() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_other_features_bring_their_own_basis_and_widths(method: Method) -> None:
     pool, other = make_pool(60, 3, seed=23), make_pool(60, 3, seed=24, n_columns=9)
-    s = started(pool)
+    s = started(pool, method=method)
     s.tell([10, 11], [0, 1])
     s.anchor(other.probs, [0, 10], features=other.features)
-    fresh = Surrogate(other.features, 3, basis_size=12, dtype="float64")
+    fresh = Surrogate(other.features, 3, basis_size=12, dtype="float64", method=method)
     assert torch.equal(s._kernel.U, fresh._kernel.U)
     assert s._kernel.input_bandwidth == fresh._kernel.input_bandwidth
     assert_literal(s, Pool(other.features, other.probs, pool.labels, 3))
 
 
-def test_answers_that_came_while_the_learner_trained_count_again() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_answers_that_came_while_the_learner_trained_count_again(method: Method) -> None:
     pool, later = make_pool(50, 3, seed=25), make_pool(50, 3, seed=26)
-    s = started(pool)
+    s = started(pool, method=method)
     s.tell([10, 11], [0, 1])
     s.ask(2)
     s.tell([12, 13], [2, 0])  # too late for the training
@@ -637,14 +670,19 @@ def test_answers_that_came_while_the_learner_trained_count_again() -> None:
     assert s._ledger.accuracy()[1] == 4
 
 
-def test_skipped_rows_still_count_and_dropped_rows_do_not() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_skipped_rows_still_count_and_dropped_rows_do_not(method: Method) -> None:
     pool = make_pool(40, 3, seed=27)
-    plain, skipping, dropping = started(pool), started(pool).skip([5, 6]), started(pool).drop([5, 6])
+    plain, skipping, dropping = (
+        started(pool, method=method),
+        started(pool, method=method).skip([5, 6]),
+        started(pool, method=method).drop([5, 6]),
+    )
     np.testing.assert_allclose(skipping.influence, plain.influence)
     assert np.isnan(dropping.influence[[5, 6]]).all()
     shorter = pool.without([5, 6])
     basis = (dropping._kernel.U, dropping._kernel.V)
-    same = Surrogate(shorter.features, 3, basis=basis, dtype="float64", width=1.0)
+    same = Surrogate(shorter.features, 3, basis=basis, dtype="float64", width=1.0, method=method)
     same._kernel = dropping._kernel
     same._rows.of_features = same._of_features(dropping._kernel, same._features)
     same.anchor(shorter.probs, [0, 1, 2])
@@ -654,13 +692,14 @@ def test_skipped_rows_still_count_and_dropped_rows_do_not() -> None:
     assert not {5, 6} & set(dropping.ask(35).tolist())
 
 
-def test_ties_go_to_the_lowest_row() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_ties_go_to_the_lowest_row(method: Method) -> None:
     features = np.zeros((40, 3))
-    s = Surrogate(features, 2, basis_size=5)
+    s = Surrogate(features, 2, basis_size=5, method=method)
     assert s.ask(4).tolist() == [0, 1, 2, 3]
     twins = np.repeat(np.random.default_rng(0).normal(size=(10, 4)), 40, axis=0)
     for dtype in ("float32", "float64"):
-        s = Surrogate(twins, 2, basis_size=5, dtype=dtype)
+        s = Surrogate(twins, 2, basis_size=5, dtype=dtype, method=method)
         assert int(s.ask()[0]) % 40 == 0
 
 
@@ -672,7 +711,7 @@ def test_of_identical_rows_the_lowest_is_asked_for(mode: str, dtype: str) -> Non
     copies = 10 if mode == "combined" else 5
     pool = make_pool(300 if mode == "combined" else 40, 4, seed=2)
     pool = pool.take(np.repeat(np.arange(len(pool.labels)), copies).tolist())
-    s = started(pool, [0], basis_size=37, mode=mode, dtype=dtype)
+    s = started(pool, [0], basis_size=37, mode=mode, dtype=dtype, method="paper")
     out_of_turn = 0
     for _ in range(120 if mode == "combined" else 40):
         row = int(s.ask()[0])
@@ -685,12 +724,13 @@ def test_of_identical_rows_the_lowest_is_asked_for(mode: str, dtype: str) -> Non
 # -- a long life --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-6), ("float32", 1e-3)])
-def test_five_thousand_random_events_leave_no_error_behind(dtype: str, tolerance: float) -> None:
+def test_five_thousand_random_events_leave_no_error_behind(method: Method, dtype: str, tolerance: float) -> None:
     n, c = 2000, 5
     pool = make_pool(n, c, seed=28)
     rng = np.random.default_rng(0)
-    s = Surrogate(pool.features, c, basis_size=40, dtype=dtype, mean_tolerance=0.0)  # type: ignore[arg-type]
+    s = Surrogate(pool.features, c, basis_size=40, dtype=dtype, mean_tolerance=0.0, method=method)  # type: ignore[arg-type]
     s.anchor(pool.probs, np.arange(20))
     probs, events = pool.probs, 0
     while events < 5000:
@@ -733,7 +773,8 @@ def test_five_thousand_random_events_leave_no_error_behind(dtype: str, tolerance
 WEIGHTS = [0.25, 0.3, 0.1, 0.15, 0.05, 0.1, 0.05]
 
 
-def test_picks_after_ten_thousand_labels_are_those_of_a_fresh_start() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_picks_after_ten_thousand_labels_are_those_of_a_fresh_start(method: Method) -> None:
     """With float32 rows. In a process of its own, since checking every shape of every call takes minutes."""
     command = [sys.executable, "-m", "tests.core.long_life"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
@@ -747,9 +788,10 @@ def test_picks_after_ten_thousand_labels_are_those_of_a_fresh_start() -> None:
 # -- running out --------------------------------------------------------------------------------------------------
 
 
-def test_the_last_row_can_be_asked_for_and_no_more() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_the_last_row_can_be_asked_for_and_no_more(method: Method) -> None:
     pool = make_pool(12, 3, seed=30)
-    s = started(pool, basis_size=6)
+    s = started(pool, basis_size=6, method=method)
     assert sorted(s.ask(9).tolist()) == list(range(3, 12))
     with pytest.raises(PoolExhausted, match="asked for 1 rows but only 0 are left"):
         s.ask()
@@ -758,10 +800,11 @@ def test_the_last_row_can_be_asked_for_and_no_more() -> None:
     np.testing.assert_allclose(s.mean, literal_of(s, pool.features, pool.probs).mean(), atol=1e-9)
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("when", ["before the first anchor", "asked", "told", "plain"])
-def test_undropping_a_row_gives_a_pool_in_which_it_was_never_dropped(when: str) -> None:
+def test_undropping_a_row_gives_a_pool_in_which_it_was_never_dropped(method: Method, when: str) -> None:
     pool = make_pool(40, 4, seed=5)
-    kept, dropped = (Surrogate(pool.features, 4, basis_size=10, dtype="float64") for _ in range(2))
+    kept, dropped = (Surrogate(pool.features, 4, basis_size=10, dtype="float64", method=method) for _ in range(2))
     if when == "before the first anchor":
         dropped.drop([7, 8]).undrop([7, 8])
     for s in (kept, dropped):
@@ -785,7 +828,10 @@ def test_undropping_a_row_gives_a_pool_in_which_it_was_never_dropped(when: str) 
 @pytest.mark.parametrize("mode", ["combined", "influence", "lookahead"])
 def test_leaders_are_the_askable_rows_of_highest_utility_and_change_nothing(mode: Mode) -> None:
     pool = make_pool(40, 4, seed=6)
-    s, plain = (Surrogate(pool.features, 4, basis_size=10, mode=mode).anchor(pool.probs, [0, 1]) for _ in range(2))
+    s, plain = (
+        Surrogate(pool.features, 4, basis_size=10, mode=mode, method="paper").anchor(pool.probs, [0, 1])
+        for _ in range(2)
+    )
     s.skip([5]), plain.skip([5])
     for _ in range(6):
         found = s.leaders(3)
@@ -800,9 +846,10 @@ def test_leaders_are_the_askable_rows_of_highest_utility_and_change_nothing(mode
     assert len(np.unique(s.leaders(8))) == 8
 
 
-def test_leaders_of_a_pool_that_is_used_up_are_few_or_none() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_leaders_of_a_pool_that_is_used_up_are_few_or_none(method: Method) -> None:
     pool = make_pool(6, 2, seed=6)
-    s = Surrogate(pool.features, 2, basis_size=3)
+    s = Surrogate(pool.features, 2, basis_size=3, method=method)
     assert len(s.leaders(8)) == 6
     s.ask(5)
     assert s.leaders(8).tolist() == s.askable.tolist() == [row for row in range(6) if row not in s.pending]
@@ -813,7 +860,9 @@ def test_leaders_of_a_pool_that_is_used_up_are_few_or_none() -> None:
 @pytest.mark.parametrize("mode", ["combined", "influence", "uncertainty", "uniform", "variance", "lookahead"])
 def test_the_last_terms_sum_to_the_utility_of_the_row_asked_for(mode: Mode) -> None:
     pool = make_pool(40, 4, seed=7)
-    s = Surrogate(pool.features, 4, basis_size=10, mode=mode, dtype="float64").anchor(pool.probs, [0, 1])
+    s = Surrogate(pool.features, 4, basis_size=10, mode=mode, dtype="float64", method="paper").anchor(
+        pool.probs, [0, 1]
+    )
     s.rehearse(pool.labels, 5)
     u = s.utility
     (row,), (value,) = s.propose()
@@ -824,9 +873,10 @@ def test_the_last_terms_sum_to_the_utility_of_the_row_asked_for(mode: Mode) -> N
         assert np.sign(s.last_terms) == pytest.approx(np.sign([first, second]))
 
 
-def test_the_prediction_for_some_rows_is_the_mean_there() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_the_prediction_for_some_rows_is_the_mean_there(method: Method) -> None:
     pool = make_pool(40, 4, seed=8)
-    s = Surrogate(pool.features, 4, basis_size=10).anchor(pool.probs, [0, 1])
+    s = Surrogate(pool.features, 4, basis_size=10, method=method).anchor(pool.probs, [0, 1])
     s.rehearse(pool.labels, 7)
     s.ask(2)
     np.testing.assert_allclose(s.predict([30, 3]), s.mean[[30, 3]], atol=1e-5)
@@ -834,18 +884,20 @@ def test_the_prediction_for_some_rows_is_the_mean_there() -> None:
         s.predict([40])
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint64])
-def test_rows_and_labels_may_be_integers_of_any_size(dtype: type) -> None:
+def test_rows_and_labels_may_be_integers_of_any_size(method: Method, dtype: type) -> None:
     pool = make_pool(40, 4, seed=8)
-    s = Surrogate(pool.features, 4, basis_size=10).anchor(pool.probs, [0, 1])
+    s = Surrogate(pool.features, 4, basis_size=10, method=method).anchor(pool.probs, [0, 1])
     s.tell(np.array([7, 8], dtype), np.array([2, 3], dtype))
     assert [s._ledger.answers[row].label for row in (7, 8)] == [2, 3]
 
 
-def test_looking_ahead_between_question_and_answer_makes_no_other_drift() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_looking_ahead_between_question_and_answer_makes_no_other_drift(method: Method) -> None:
     """What is left of the influence of a row that is asked for is rounding, and not that of others."""
     pool = make_pool(300, 3, seed=9)
-    plain, ahead = (Surrogate(pool.features, 3, basis_size=40) for _ in range(2))
+    plain, ahead = (Surrogate(pool.features, 3, basis_size=40, method=method) for _ in range(2))
     for _ in range(40):
         rows = [s.ask() for s in (plain, ahead)]
         assert rows[0].tolist() == rows[1].tolist()

@@ -30,6 +30,13 @@ def positive(name: str, value: Any, zero: bool = False) -> float:
     return number
 
 
+def share(name: str, value: Any) -> float:
+    number = positive(name, value, zero=True)
+    if number > 1:
+        raise UnderstudyError(f"{name} must be a share between 0 and 1, got {number}")
+    return number
+
+
 def whole(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
         raise UnderstudyError(f"{name} must be a whole number of at least {least}, got {value!r}")
@@ -141,8 +148,21 @@ def probabilities(values: Any, n: int, n_classes: int, dtype: torch.dtype, to: t
     return probs
 
 
-def basis(given: Any, n_columns: int, n_classes: int, to: torch.device) -> tuple[Tensor, Tensor]:
-    """A basis (U, V) of the caller's own."""
+def basis(given: Any, n_columns: int, to: torch.device) -> Tensor:
+    """Basis points of the caller's own, for a kernel over features alone."""
+    try:
+        U = torch.as_tensor(given if isinstance(given, Tensor) else np.array(given)).to(to, torch.float64)
+    except (TypeError, ValueError) as error:
+        raise UnderstudyError("basis must be an array U: k points of features, a row each") from error
+    if U.ndim != 2 or len(U) == 0 or U.shape[1] != n_columns:
+        raise UnderstudyError(f"basis must be an array U of shape (k, {n_columns}), got {tuple(U.shape)}")
+    if not bool(torch.isfinite(U).all()):
+        raise UnderstudyError("basis must be finite; it has a NaN or an infinite entry")
+    return U
+
+
+def paired_basis(given: Any, n_columns: int, n_classes: int, to: torch.device) -> tuple[Tensor, Tensor]:
+    """A basis (U, V) of the caller's own, for a kernel over features and predictions."""
     try:
         U, V = (
             torch.as_tensor(part if isinstance(part, Tensor) else np.array(part)).to(to, torch.float64)

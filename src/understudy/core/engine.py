@@ -8,16 +8,15 @@ values, so that a GPU can run many picks in one go (`rehearse`).
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from understudy.core import links, utilities
-from understudy.core.links import Link
+from understudy.core import utilities
 from understudy.core.means import WAVES
+from understudy.core.options import Options
 from understudy.core.posterior import (
     TAKE_OUT_LIMIT,
     Closeup,
@@ -27,7 +26,7 @@ from understudy.core.posterior import (
     weights_given,
 )
 from understudy.core.rows import Rows
-from understudy.core.utilities import Mode, Moments
+from understudy.core.utilities import Moments
 
 CANDIDATES = 8  # leaders of the carried-along utilities that are computed exactly before one is chosen
 DRIFT_LIMIT = 1e-4  # of the influence, relative
@@ -43,21 +42,11 @@ Destination = Literal["pending", "pool", "gone"]  # where a row goes that loses 
 Wave: TypeAlias = tuple[Int[Tensor, "t"], Bool[Tensor, "t"], Float[Tensor, "t"]]  # rows, was f right?, utilities
 
 
-@dataclass(frozen=True)
-class Settings:
-    mode: Mode
-    link: Link
-    exclude_self: bool
-    by_surrogate: bool  # whose prediction `accuracy` judges
-    mean_tolerance: float
-    lookahead_candidates: int | None
-
-
 class Engine:
     """The surrogate of one pool between two trainings. Rows are named by int64 tensors of one element."""
 
-    def __init__(self, rows: Rows, settings: Settings) -> None:
-        self.rows, self.settings = rows, settings
+    def __init__(self, rows: Rows, options: Options) -> None:
+        self.rows, self.options = rows, options
         self.influence_steps: list[InfluenceStep] = []
         self.mean_steps: list[MeanStep] = []
         self.expected: set[int] = set()  # pending rows that R knows of
@@ -71,7 +60,8 @@ class Engine:
         self.total = 0.0
         self.chosen: tuple[Tensor, Closeup, Posterior, int] | None = None
         self.best = numbers[1, 1:]  # the utility by which the last row was chosen
-        self.terms = torch.zeros((2, 1), dtype=torch.float64, device=rows.W.device)  # and what it is the sum of
+        self.terms = torch.zeros((2, 1), dtype=torch.float64, device=rows.W.device)  # and what it is the sum of, or
+        # the product
 
     # -- from scratch -------------------------------------------------------------------------------------
 
@@ -84,7 +74,7 @@ class Engine:
     ) -> None:
         """The posterior given these rows, and every row's state from it. `targets`: residuals of the answered rows."""
         rows = self.rows
-        precision = rows.precision(labelled)
+        precision = rows.known_beforehand() + rows.precision(labelled)
         taught = torch.zeros((rows.W.shape[1], targets.shape[1]), dtype=torch.float64, device=rows.W.device)
         if len(answered):
             w, _, stats = rows.take(answered)
@@ -135,8 +125,9 @@ class Engine:
 
     def set_classes(self, n_classes: int) -> None:
         """What a mode multiplies its measures by, if that is always the same: made here, as a recording cannot."""
-        fixed = {"influence": (n_classes, 0.0), "uncertainty": (0.0, 1.0), "variance": (1.0, 0.0)}
-        weights = fixed.get(self.settings.mode, (0.0, 0.0))
+        self.influence_scale = n_classes if self.options.sees_predictions else 1  # the paper's u¹ sums over classes
+        fixed = {"influence": (self.influence_scale, 0.0), "uncertainty": (0.0, 1.0), "variance": (1.0, 0.0)}
+        weights = fixed.get(self.options.mode, (0.0, 0.0))
         self.fixed_weights = torch.tensor(weights, dtype=torch.float64).to(self.rows.W.device)
 
     def set_tally(self, right: int, judged: int) -> None:
@@ -155,7 +146,7 @@ class Engine:
             # nearly nothing is left of its influence, and the error of that says nothing about others.
             if not self.influence_steps and not (self.expected and int(row) in self.expected):
                 self._watch(row, seen)
-        right = (seen.mean if self.settings.by_surrogate else seen.probs).argmax(1) == label
+        right = (seen.mean if self.options.judges_surrogate else seen.probs).argmax(1) == label
         if judge:
             self.tally.index_add_(0, right.long(), torch.ones_like(self.tally[:1]))
         target = torch.zeros_like(seen.mean[0]).scatter_(0, label, 1.0)
@@ -263,21 +254,30 @@ class Engine:
 
     # -- choosing -----------------------------------------------------------------------------------------
 
-    def weights(self, moments: Moments) -> Float[Tensor, "2"]:
-        """What the two measures of a survey are multiplied by."""
-        mode = self.settings.mode
+    def weights(self) -> Float[Tensor, "2"] | None:
+        """What the two measures are multiplied by before they are added; None where they are multiplied together."""
+        mode = self.options.mode
+        if mode == "product":
+            return None
         if mode in ("influence", "uncertainty", "variance"):
             return self.fixed_weights
-        inverse = moments.inverse_std(self.resolution, self.least)
+        inverse = self.rows.moments().inverse_std(self.resolution, self.least)
         return inverse / 2 if mode == "uniform" else inverse * (self.tally / self.tally.sum())
 
+    def survey(self, also: Int[Tensor, "1"] | None = None) -> Float[Tensor, "2"] | None:
+        """Measure every row; the weights."""
+        if self.options.mode == "lookahead":
+            return self.lookahead(also)
+        self.rows.measure()
+        return self.weights()
+
     def utility(self, also: Int[Tensor, "1"] | None = None) -> tuple[Float[Tensor, "n"], Float[Tensor, "2 n"]]:
-        """u of every row, and the two terms it is the sum of."""
-        if self.settings.mode == "lookahead":
-            weights = self.lookahead(also)
-        else:
-            weights = self.weights(self.rows.survey(self.settings.mode, self.settings.exclude_self))
-        terms = self.rows.measures[:, : len(self.rows)] * weights[:, None]
+        """u of every row, and the two terms it is the sum of, or the two factors it is the product of."""
+        weights = self.survey(also)
+        terms = self.rows.measures[:, : len(self.rows)]
+        if weights is None:
+            return terms.prod(0), terms
+        terms = terms * weights[:, None]
         return terms.sum(0).nan_to_num(nan=-torch.inf), terms
 
     def choose(self, watch: bool = True) -> tuple[Int[Tensor, "1"], Closeup | None]:
@@ -286,43 +286,42 @@ class Engine:
         The leaders are computed exactly, so that rounding in what the others carry along decides nothing. With
         `watch` it is noted how far the carried-along influence has drifted.
         """
-        if self.settings.mode == "lookahead":
-            weights = self.lookahead()
-            u = (self.rows.measures * weights[:, None]).sum(0).nan_to_num(nan=-torch.inf)
-            u.masked_fill_(self.rows.is_closed, -torch.inf)
-            rows, values = utilities.leaders(u, CANDIDATES, self.resolution)
-            # u³ is not computed again, so it is as fine as the rows are.
-            which = utilities.choose(rows, values, tie=self.resolution)
-            self.best = values[which]
-            self.terms = self.rows.measures[:, rows[which]] * weights[:, None]
+        rows, u, terms, seen = self._candidates(watch)
+        # u³ is not computed again, so it is as fine as the rows are.
+        which = utilities.choose(rows, u) if seen is not None else utilities.choose(rows, u, tie=self.resolution)
+        self.best, self.terms = u[which], terms[:, which]
+        if seen is None:
             return rows[which], None
-        weights = self.weights(self.rows.survey(self.settings.mode, self.settings.exclude_self))
-        rows, values = self.rows.best(weights, CANDIDATES, self.resolution)
-        seen = self.look(rows)
-        if watch:
-            self._watch(rows, seen)
-        measured = self._measure(seen, rows)
-        u = (weights @ measured).masked_fill_(values == -torch.inf, -torch.inf)
-        which = utilities.choose(rows, u)
-        self.best, self.terms = u[which], measured[:, which] * weights[:, None]
         self.chosen = rows[which], seen.one(which), self.posterior, self.posterior.version
         return self.chosen[:2]
 
     def leaders(self) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
         """The best askable rows and their utilities, computed exactly, best first. Nothing is chosen."""
-        if self.settings.mode == "lookahead":
-            weights = self.lookahead()
-            u = (self.rows.measures * weights[:, None]).sum(0).nan_to_num(nan=-torch.inf)
-            rows, values = utilities.leaders(
-                u.masked_fill_(self.rows.is_closed, -torch.inf), CANDIDATES, self.resolution
-            )
-        else:
-            weights = self.weights(self.rows.survey(self.settings.mode, self.settings.exclude_self))
-            rows, carried = self.rows.best(weights, CANDIDATES, self.resolution)
-            exact = weights @ self._measure(self.look(rows), rows)
-            values = exact.masked_fill_(carried == -torch.inf, -torch.inf)
+        rows, values, _, _ = self._candidates(watch=False)
         order = values.argsort(descending=True, stable=True)
         return rows[order], values[order]
+
+    def _candidates(
+        self, watch: bool
+    ) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"], Float[Tensor, "2 m"], Closeup | None]:
+        """The leading rows, their utilities and the terms of these, and the close look by which they were computed."""
+        weights = self.survey()
+        if self.options.mode == "lookahead":
+            assert weights is not None
+            u = (self.rows.measures * weights[:, None]).sum(0).nan_to_num(nan=-torch.inf)
+            u.masked_fill_(self.rows.is_closed, -torch.inf)
+            rows, values = utilities.leaders(u, CANDIDATES, self.resolution)
+            return rows, values, self.rows.measures[:, rows] * weights[:, None], None
+        rows, carried = self.rows.best(weights, CANDIDATES, self.resolution)
+        seen = self.look(rows)
+        if watch:
+            self._watch(rows, seen)
+        measured = self._measure(seen, rows)
+        if weights is None:
+            u, terms = measured[0] * measured[1], measured
+        else:
+            u, terms = weights @ measured, measured * weights[:, None]
+        return rows, u.masked_fill_(carried == -torch.inf, -torch.inf), terms, seen
 
     def _seen_before(self, row: Int[Tensor, "1"]) -> Closeup | None:
         """The look that was taken at a row when it was chosen, if nothing was learnt since."""
@@ -334,19 +333,16 @@ class Engine:
 
     def _measure(self, seen: Closeup, rows: Int[Tensor, "q"]) -> Float[Tensor, "2 q"]:
         """The measures of a survey for a few rows, from the posterior alone."""
-        mode, link = self.settings.mode, self.settings.link
+        mode = self.options.mode
         g, h = seen.g[:, 0], seen.h[:, 0]
         if mode == "variance":
             first = seen.lam[:, 0] + g + self.rows.noise
         else:
-            fall = h - g * g * self.rows.is_open[rows] if self.settings.exclude_self else h
+            fall = h - g * g * self.rows.is_open[rows] * seen.omega[:, 0] if self.options.exclude_self else h
             first = fall / (seen.nu[:, 0] + g)
         if mode in ("influence", "variance"):
             return torch.stack([first, torch.zeros_like(first)])
-        # base + μ, where f^ = F + μ
-        z = seen.mean if link in ("softmax", "simplex") else links.base(link, seen.probs) + seen.mean - seen.probs
-        q, q_log = links.weights(link, z)
-        return torch.stack([first, links.entropy(q.sum(1), q_log.sum(1)) * seen.scale[:, 0]])
+        return torch.stack([first, self.rows.means.doubt_of(seen.mean, seen.probs, seen.scale[:, 0])])
 
     def lookahead(self, also: Int[Tensor, "1"] | None = None) -> Float[Tensor, "2"]:
         """Survey with u³ in place of u², and the weights; NaN for rows that the restriction leaves out.
@@ -356,9 +352,10 @@ class Engine:
         the largest u¹, half those with the largest √h/(ν+g), since by Cauchy-Schwarz u³ is at most a
         constant times that, whatever the answer. The deviation of u³ is then taken over them.
         """
-        rows, limit = self.rows, self.settings.lookahead_candidates
+        rows, limit = self.rows, self.options.lookahead_candidates
         rows.means.catch_up()
-        of_influence = rows.survey("combined", self.settings.exclude_self)
+        rows.measure()
+        of_influence = rows.moments()
         n = len(rows)
         if limit is None:
             candidates = torch.arange(n, device=rows.W.device)
@@ -411,9 +408,7 @@ class Engine:
         """
         self.settle()
         waves: list[Wave] = []
-        recorded = (
-            self.rows.W.is_cuda and count >= 2 * WAVES and not self.expected and self.settings.mode != "lookahead"
-        )
+        recorded = self.rows.W.is_cuda and count >= 2 * WAVES and not self.expected and self.options.mode != "lookahead"
         if recorded:
             graph, kept = self._record(labels, judge)
             while count >= WAVES:
@@ -455,13 +450,10 @@ class Engine:
 
     def _state(self) -> dict[str, Tensor]:
         """Everything that a pick changes."""
-        rows, means = self.rows, self.rows.means
-        state = {
+        rows = self.rows
+        return {
             "R": self.posterior.R, "M": self.posterior.M, "B": self.posterior.B,
             "tally": self.tally, "drift": self.drift,
             "var": rows.var, "h": rows.h, "is_open": rows.is_open, "is_closed": rows.is_closed,
-            "Z": means.Z, "A": means.A, "D": means.D,
+            **rows.means.tensors(),
         }  # fmt: skip
-        if means.defers:
-            state |= {"past_s": means.past_s, "past_change": means.past_change, "behind": means.behind}
-        return state

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from understudy.core.engine import Engine
 from understudy.core.features import Features
 from understudy.core.ledger import Ledger
 
 NOTEWORTHY = 0.1  # share of a row's variance whose loss counts as being taught
+UNKNOWN = (math.nan, math.nan, math.nan)
+SMALLEST = 1e-300  # of a factor whose logarithm is taken
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,9 @@ class Explanation:
     """Why `row` is worth a label. `str()` gives one plain line.
 
     The shares say how much of the utility's size is due to each of its two terms, in [0, 1]; both are NaN where nothing
-    sets the row apart, and in mode "variance", which has neither. With look-ahead the second is u³'s.
+    sets the row apart, and in mode "variance", which has neither. With look-ahead the second is u³'s. A product has no
+    terms: there they are the parts of the logarithm of the utility over that of an ordinary row. Beside influence and
+    uncertainty stand their quartiles over the rows that may be asked for.
     """
 
     row: int
@@ -33,6 +38,8 @@ class Explanation:
     n_taught: int  # rows that would lose at least a tenth of their variance
     nearest: tuple[tuple[int, int | None, float], ...]  # nearest labelled rows: row, label if told, distance
     reason: str
+    influence_quartiles: tuple[float, float, float] = UNKNOWN
+    uncertainty_quartiles: tuple[float, float, float] = UNKNOWN
 
     def __str__(self) -> str:
         means = [mean for _, mean in self.prediction]
@@ -56,21 +63,27 @@ def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows
     n_taught = int((taken >= NOTEWORTHY).sum())
     likely = seen.mean[0].topk(min(3, seen.mean.shape[1]))
     taught = zip(top.indices.tolist(), top.values.tolist(), strict=True)
-    first, second = terms[:, row].abs().tolist()
-    if engine.settings.mode == "variance":
+    first, second = terms[:, row].tolist()
+    if engine.options.mode == "product":
+        first, second = relative_terms(engine, first, second)
+    first, second = abs(first), abs(second)
+    if engine.options.mode == "variance":
         shares, reason = (math.nan, math.nan), "the surrogate knows least about it"
     elif not first + second > 0:
         shares, reason = (math.nan, math.nan), "nothing sets it apart"
     else:
         shares = first / (first + second), second / (first + second)
-        settles = "its answer should settle most" if engine.settings.mode == "lookahead" else "it is hard"
+        settles = "its answer should settle most" if engine.options.mode == "lookahead" else "it is hard"
         reason = _of_influence(n_taught) if shares[0] > shares[1] else settles
     right, judged = ledger.accuracy()
+    influence, doubt = engine.influence_scale * rows.influence(), rows.means.uncertainty()
     return Explanation(
         row=row,
         utility=float(u[row]),
-        influence=seen.mean.shape[1] * float(rows.influence(engine.settings.exclude_self)[row]),
-        uncertainty=float(rows.means.uncertainty()[row]),
+        influence=float(influence[row]),
+        uncertainty=float(doubt[row]),
+        influence_quartiles=_quartiles(engine, influence),
+        uncertainty_quartiles=_quartiles(engine, doubt),
         influence_share=shares[0],
         uncertainty_share=shares[1],
         accuracy=right / judged if judged else 0.0,
@@ -80,6 +93,22 @@ def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows
         nearest=nearest_labelled(ledger, features, row, n_rows),
         reason=reason,
     )
+
+
+def relative_terms(engine: Engine, first: float, second: float) -> tuple[float, float]:
+    """Logarithms of the two factors of a row, each over the geometric mean of the rows that may be asked for."""
+    rows = engine.rows
+    askable = rows.measures[:, ~rows.is_closed].clamp_min(SMALLEST)
+    usual = askable.log().mean(1).tolist() if askable.shape[1] else (0.0, 0.0)
+    return math.log(max(first, SMALLEST)) - usual[0], math.log(max(second, SMALLEST)) - usual[1]
+
+
+def _quartiles(engine: Engine, values: Tensor) -> tuple[float, float, float]:
+    askable = values[~engine.rows.is_closed[: len(values)]].sort().values
+    if not len(askable):
+        return UNKNOWN
+    low, middle, high = (float(askable[round(share * (len(askable) - 1))]) for share in (0.25, 0.5, 0.75))
+    return low, middle, high
 
 
 def _of_influence(n_taught: int) -> str:

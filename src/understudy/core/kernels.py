@@ -1,4 +1,4 @@
-"""The product kernel over features and predictions, and its widths."""
+"""The kernel over features, or over features and predictions, and its widths."""
 
 import math
 from dataclasses import dataclass, replace
@@ -12,6 +12,9 @@ from understudy.core import linalg
 from understudy.core.features import Features
 
 SAMPLED_PAIRS = 1_000_000
+SAMPLED_ROWS = 4_000  # by which the explained share of the variance is judged
+NARROWEST, WIDEST = 0.5, 8.0  # mean distances between which a width is searched for
+WIDTH_DIGITS = 1e-3  # how closely, relative
 
 
 def squared_distances(X: Float[Tensor, "b d"], U: Float[Tensor, "k d"]) -> Float[Tensor, "b k"]:
@@ -58,52 +61,97 @@ def mean_distance(
     return total / count * spread
 
 
+def explained_width(
+    features: Features,
+    U: Float[Tensor, "k d"],
+    origin: Float[Tensor, "d"],
+    distance: float,
+    share: float,
+    jitter: float,
+    rng: np.random.Generator,
+) -> float:
+    """The narrowest width, in mean distances, at which the basis explains this share of the prior variance.
+
+    Found by halving on at most `SAMPLED_ROWS` random rows; no label is looked at. A basis that explains it at
+    `NARROWEST` already (as many points as rows, say) has that width. O(k³) and O(k²) a sampled row for each try.
+    """
+    rows = np.sort(rng.choice(len(features), min(len(features), SAMPLED_ROWS), replace=False))
+    centred = U.double() - origin
+    to_basis = squared_distances(features.take(rows, torch.float64, origin.device) - origin, centred)
+    within = squared_distances(centred, centred)
+
+    def is_enough(width: float) -> bool:
+        bandwidth = (width * distance) ** 2
+        L, _ = linalg.cholesky(_covariance(gaussian(within, bandwidth), jitter))
+        w = linalg.whiten(gaussian(to_basis, bandwidth), L)
+        return float((w * w).sum(1).mean()) >= share
+
+    low, high = NARROWEST, WIDEST
+    if is_enough(low):
+        return low
+    while high > low * (1 + WIDTH_DIGITS):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def _covariance(K: Float[Tensor, "k k"], jitter: float) -> Float[Tensor, "k k"]:
+    """Exactly symmetric, with a diagonal of 1 + jitter."""
+    return ((K + K.T) / 2).fill_diagonal_(1.0 + jitter)
+
+
 @dataclass(frozen=True)
-class ProductKernel:
-    """k((x, f), (x', f')) = exp(-|x-x'|²/b_x) exp(-|f-f'|²/b_f) against k paired basis points (U, V)."""
+class Kernel:
+    """k(x, x') = exp(-|x-x'|²/b_x) against k basis points U.
+
+    With outputs, times exp(-|f-f'|²/b_f) against points V paired with them: the paper's product kernel.
+    """
 
     U: Float[Tensor, "k d"]
-    V: Float[Tensor, "k c"]
+    V: Float[Tensor, "k c"] | None
     origin: Float[Tensor, "d"]  # distances are taken about it, so that a common offset costs no digits
     input_bandwidth: float
     output_bandwidth: float
     L: Float[Tensor, "k k"]
-    jitter: float
     n_classes_drawn: int  # V was drawn for so many; classes added since have a zero in every v
 
     @classmethod
     def over(
         cls,
         U: Float[Tensor, "k d"],
-        V: Float[Tensor, "k c"],
+        V: Float[Tensor, "k c"] | None,
         origin: Float[Tensor, "d"],
         input_bandwidth: float,
-        output_bandwidth: float,
-    ) -> "ProductKernel":
-        U, V = U.double(), V.double()
+        output_bandwidth: float = 1.0,
+        jitter: float = 0.0,
+    ) -> "Kernel":
+        """`jitter` is added to the variance of every basis point; more where that is not enough."""
+        U = U.double()
         centred = U - origin
         K = gaussian(squared_distances(centred, centred), input_bandwidth)
-        K = K * gaussian(squared_distances(V, V), output_bandwidth)
-        K = (K + K.T) / 2
-        K.fill_diagonal_(1.0)
-        L, jitter = linalg.cholesky(K)
-        return cls(U, V, origin, input_bandwidth, output_bandwidth, L, jitter, V.shape[1])
+        if V is not None:
+            V = V.double()
+            K = K * gaussian(squared_distances(V, V), output_bandwidth)
+        L, _ = linalg.cholesky(_covariance(K, jitter))
+        return cls(U, V, origin, input_bandwidth, output_bandwidth, L, 0 if V is None else V.shape[1])
 
-    def with_class(self) -> "ProductKernel":
+    def with_class(self) -> "Kernel":
         """One class more, of which no basis point knows: no covariance changes."""
-        return replace(self, V=torch.cat([self.V, torch.zeros_like(self.V[:, :1])], 1))
+        return self if self.V is None else replace(self, V=torch.cat([self.V, torch.zeros_like(self.V[:, :1])], 1))
 
-    def with_outputs(self, V: Float[Tensor, "k c"], output_bandwidth: float) -> "ProductKernel":
-        return ProductKernel.over(self.U, V, self.origin, self.input_bandwidth, output_bandwidth)
+    def with_outputs(self, V: Float[Tensor, "k c"], output_bandwidth: float) -> "Kernel":
+        return Kernel.over(self.U, V, self.origin, self.input_bandwidth, output_bandwidth)
 
     def of_features(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b k"]:
         """The input factor for a block of rows."""
         return gaussian(squared_distances(block - self.origin, self.U - self.origin), self.input_bandwidth)
 
     def whitened(
-        self, of_features: Float[Tensor, "b k"], probs: Float[Tensor, "b c"]
+        self, of_features: Float[Tensor, "b k"], probs: Float[Tensor, "b c"] | None = None
     ) -> tuple[Float[Tensor, "b k"], Float[Tensor, "b"]]:
         """Whitened rows w = L⁻¹ k and what they leave unexplained, λ = max(0, 1 - |w|²)."""
-        of_outputs = gaussian(squared_distances(probs.double(), self.V), self.output_bandwidth)
-        w = linalg.whiten(of_features.double() * of_outputs, self.L)
+        k = of_features.double()
+        if self.V is not None and probs is not None:
+            k = k * gaussian(squared_distances(probs.double(), self.V), self.output_bandwidth)
+        w = linalg.whiten(k, self.L)
         return w, (1.0 - (w * w).sum(1)).clamp_min_(0.0)

@@ -1,12 +1,17 @@
-"""The surrogate's mean of every row and its entropy, kept up to date label by label.
+"""The surrogate's mean of every row and the doubt it leaves, kept up to date label by label.
 
-A label moves all classes of all rows, and exponentials of all of them would cost far more than the rest
+Doubt is the paper's calibrated entropy (`Entropies`) or what the margin of the two likeliest classes leaves of 1
+(`Margins`).
+
+A label moves all classes of all rows, and looking at all of them would cost far more than the rest
 of a pick when classes are many. Nearly all of the move goes to the few classes with a large innovation:
 those are applied at once. The others are put by for at most `WAVES` labels: each label one wave
 of the rows (every `WAVES`-th block) is given all it has missed. How far any entry may be behind
-is bounded as it goes; beyond `tolerance` everything is brought up to date on the spot. With at most
-`AT_ONCE` classes, a tolerance of zero, or the simplex link, nothing is ever behind.
+is bounded as it goes; beyond `tolerance` everything is brought up to date on the spot. With few classes
+(`AT_ONCE`, `MARGINS_AT_ONCE`), a tolerance of zero, or the simplex link, nothing is ever behind.
 """
+
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -14,58 +19,45 @@ from torch import Tensor
 
 from understudy.core import links
 from understudy.core.links import Link
+from understudy.core.options import Options
 
 AT_ONCE = 32
+MARGINS_AT_ONCE = 32
 MOST_AT_ONCE = 64
 WAVES = 32
+GROUPS = 4  # of classes; the likeliest of each, and one more, are followed between two waves
 PATIENCE = 1 / 3  # a class may wait if no row's mean moves by more than this part of the tolerance
 ENTRIES = {"cpu": 2**20, "cuda": 2**28}  # class weights computed at a time
 CACHED_ENTRIES = {"cpu": 2**17, "cuda": 2**28}  # likewise, where they had best stay in a core's cache
 
 
-class Means:
-    """Link inputs Z of a block of rows, class-major, and the sums that give their entropies."""
+class _Moved:
+    """Numbers Z of a block of rows, class-major, that every label moves, and what was put by of the moves."""
 
-    def __init__(self, probs: Float[Tensor, "n c"], link: Link, tolerance: float) -> None:
-        self.probs, self.link, self.tolerance = probs, link, tolerance
-        n, c = probs.shape
-        # The simplex link's entropy is so steep near zero that a small delay changes picks; it saves little there.
-        self.defers = tolerance > 0 and c > AT_ONCE and link != "simplex"
-        self.Z = torch.empty((c, n), dtype=probs.dtype, device=probs.device)
-        self.A, self.D, self.scale = torch.empty((3, n), dtype=torch.float64, device=probs.device)
-        for columns in _slices(n, c, ENTRIES[probs.device.type]):
-            self.Z[:, columns] = links.base(link, probs[columns]).T
-            self._sum_up(columns)
-            now, learner = links.entropy(self.A[columns], self.D[columns]), links.entropy_of(probs[columns])
-            self.scale[columns] = torch.where(now > 0, learner / now.clamp_min(1e-300), 0.0)
+    probs: Float[Tensor, "n c"]  # the learner's predictions, F
+    scale: Float[Tensor, "n"]  # what the surrogate's own doubt is multiplied by
+    Z: Float[Tensor, "c n"]
+
+    def __init__(self, probs: Float[Tensor, "n c"], tolerance: float, defers: bool) -> None:
+        self.probs, self.tolerance, self.defers = probs, tolerance, defers
         self.turn = 0
-        if self.defers:
+        n, c = probs.shape
+        if defers:
             self.past_s = torch.zeros((WAVES, n), dtype=probs.dtype, device=probs.device)
             self.past_change = torch.zeros((WAVES, c), dtype=probs.dtype, device=probs.device)
             self.behind = torch.zeros(n, dtype=probs.dtype, device=probs.device)
-
-    def uncertainty(self) -> Float[Tensor, "n"]:
-        """u²: the learner's entropy times the ratio of the surrogate's entropy now and at the anchor."""
-        return links.entropy(self.A, self.D).mul_(self.scale)
 
     def shift(self, s: Float[Tensor, "n"], change: Float[Tensor, "c"]) -> None:
         """mean += s changeᵀ, exactly for the classes that matter and within the tolerance for the rest."""
         change = change.to(self.Z.dtype)
         if not self.defers:
-            self.Z.addr_(change, s)
-            for columns in _slices(len(s), len(change), ENTRIES[s.device.type]):
+            for columns in self._pieces():
+                self.Z[:, columns].addr_(change, s[columns])
                 self._sum_up(columns)
             return
         classes = self._classes_that_matter(s, change)
         for columns in _slices(len(s), len(classes), CACHED_ENTRIES[s.device.type]):
-            moved = self.Z[:, columns][classes]
-            q, q_log = links.weights(self.link, moved)
-            A, D = q.sum(0), q_log.sum(0)
-            moved.addr_(change[classes], s[columns])
-            q, q_log = links.weights(self.link, moved)
-            self.A[columns] += q.sum(0).sub_(A)
-            self.D[columns] += q_log.sum(0).sub_(D)
-            self.Z[:, columns][classes] = moved
+            self._exchange(columns, classes, change[classes], s[columns])
         rest = change.index_fill(0, classes, 0.0)
         self.past_s[self.turn] = s
         self.past_change[self.turn] = rest
@@ -90,12 +82,19 @@ class Means:
     def reset(self, W: Float[Tensor, "n k"], B: Float[Tensor, "k c"]) -> None:
         """Exact means of every row from the weights: Z = base + W B, with nothing behind."""
         B = B.to(W.dtype)
-        for columns in _slices(len(W), B.shape[1], ENTRIES[W.device.type]):
-            self.Z[:, columns] = torch.addmm(links.base(self.link, self.probs[columns]), W[columns], B).T
+        for columns in self._pieces():
+            self.Z[:, columns] = torch.addmm(self._base(self.probs[columns]), W[columns], B).T
             self._sum_up(columns)
         if self.defers:
             self.past_change.zero_()
             self.behind.zero_()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that a label changes."""
+        state = {"Z": self.Z}
+        if self.defers:
+            state |= {"past_s": self.past_s, "past_change": self.past_change, "behind": self.behind}
+        return state
 
     def _classes_that_matter(self, s: Float[Tensor, "n"], change: Float[Tensor, "c"]) -> Int[Tensor, "m"]:
         size = change.abs()
@@ -106,7 +105,7 @@ class Means:
         return size.topk(count).indices
 
     def _wave(self, wave: int) -> slice:
-        n = len(self.A)
+        n = len(self.probs)
         return slice(n * wave // WAVES, n * (wave + 1) // WAVES)
 
     def _catch_up(self, columns: slice, turns: list[int] | slice) -> None:
@@ -115,10 +114,220 @@ class Means:
         self._sum_up(columns)
         self.behind[columns] = 0.0
 
+    def _pieces(self) -> list[slice]:
+        return _slices(len(self.probs), self.probs.shape[1], ENTRIES[self.probs.device.type])
+
+    def _base(self, probs: Float[Tensor, "b c"]) -> Float[Tensor, "b c"]:
+        """Z where the surrogate has no correction to make."""
+        raise NotImplementedError
+
+    def _sum_up(self, columns: slice) -> None:
+        """What these rows need of all their classes, computed anew."""
+        raise NotImplementedError
+
+    def _exchange(
+        self, columns: slice, classes: Int[Tensor, "m"], change: Float[Tensor, "m"], s: Float[Tensor, "b"]
+    ) -> None:
+        """Move some classes of these rows, and bring what they need of all classes up to date with that."""
+        raise NotImplementedError
+
+
+class Entropies(_Moved):
+    """Link inputs of a block of rows, and the sums that give their entropies."""
+
+    def __init__(self, probs: Float[Tensor, "n c"], link: Link, tolerance: float) -> None:
+        n, c = probs.shape
+        # The simplex link's entropy is so steep near zero that a small delay changes picks; it saves little there.
+        super().__init__(probs, tolerance, defers=tolerance > 0 and c > AT_ONCE and link != "simplex")
+        self.link: Link = link
+        self.Z = torch.empty((c, n), dtype=probs.dtype, device=probs.device)
+        self.A, self.D, self.scale = torch.empty((3, n), dtype=torch.float64, device=probs.device)
+        for columns in self._pieces():
+            self.Z[:, columns] = self._base(probs[columns]).T
+            self._sum_up(columns)
+            now, learner = links.entropy(self.A[columns], self.D[columns]), links.entropy_of(probs[columns])
+            self.scale[columns] = torch.where(now > 0, learner / now.clamp_min(1e-300), 0.0)
+
+    def after(self, probs: Float[Tensor, "n c"]) -> "Entropies":
+        """The same with other predictions, without a correction."""
+        return Entropies(probs, self.link, self.tolerance)
+
+    def uncertainty(self) -> Float[Tensor, "n"]:
+        """u²: the learner's entropy times the ratio of the surrogate's entropy now and at the anchor."""
+        return links.entropy(self.A, self.D).mul_(self.scale)
+
+    def doubt_of(self, mean: Float[Tensor, "q c"], probs: Float[Tensor, "q c"], scale: Tensor) -> Float[Tensor, "q"]:
+        """The same of a few rows, from their exact means."""
+        # base + μ, where f^ = F + μ
+        z = mean if self.link in ("softmax", "simplex") else self._base(probs) + mean - probs
+        q, q_log = links.weights(self.link, z)
+        return links.entropy(q.sum(1), q_log.sum(1)) * scale
+
+    def tensors(self) -> dict[str, Tensor]:
+        return super().tensors() | {"A": self.A, "D": self.D}
+
+    def _base(self, probs: Float[Tensor, "b c"]) -> Float[Tensor, "b c"]:
+        return links.base(self.link, probs)
+
     def _sum_up(self, columns: slice) -> None:
         q, q_log = links.weights(self.link, self.Z[:, columns])
         self.A[columns] = q.sum(0)
         self.D[columns] = q_log.sum(0)
+
+    def _exchange(
+        self, columns: slice, classes: Int[Tensor, "m"], change: Float[Tensor, "m"], s: Float[Tensor, "b"]
+    ) -> None:
+        moved = self.Z[:, columns][classes]
+        q, q_log = links.weights(self.link, moved)
+        A, D = q.sum(0), q_log.sum(0)
+        moved.addr_(change, s)
+        q, q_log = links.weights(self.link, moved)
+        self.A[columns] += q.sum(0).sub_(A)
+        self.D[columns] += q_log.sum(0).sub_(D)
+        self.Z[:, columns][classes] = moved
+
+
+class Margins(_Moved):
+    """Means of a block of rows, and the doubt that the margin of the two largest entries leaves.
+
+    Without `follows` it is that of the predictions, and no label changes it. With few classes the whole table is moved
+    and searched in pieces that stay in a core's cache, so that it goes through memory once. With many, a few
+    of each row's largest classes are followed between two waves, and those that rise join them; a class that is neither
+    can be missed until the row's next wave.
+    """
+
+    def __init__(self, probs: Float[Tensor, "n c"], floor: float, tolerance: float, follows: bool) -> None:
+        n, c = probs.shape
+        follows = follows and c > 1
+        super().__init__(probs, tolerance, defers=follows and tolerance > 0 and c > MARGINS_AT_ONCE)
+        self.floor, self.follows = floor, follows
+        self.scale = torch.ones(n, dtype=torch.float64, device=probs.device)
+        self.doubt = torch.empty(n, dtype=torch.float64, device=probs.device)
+        if self.defers:
+            self.tracked = torch.zeros((GROUPS + 1, n), dtype=torch.int32, device=probs.device)
+            self.largest = torch.zeros((GROUPS + 1, n), dtype=probs.dtype, device=probs.device)
+        if follows:
+            self.Z = torch.empty((c, n), dtype=probs.dtype, device=probs.device)
+        for columns in self._pieces():
+            if follows:
+                self.Z[:, columns] = probs[columns].T
+                self._sum_up(columns)
+            else:
+                self.doubt[columns] = margin_doubt(probs[columns].double(), floor)
+
+    def after(self, probs: Float[Tensor, "n c"]) -> "Margins":
+        """The same with other predictions, without a correction."""
+        return Margins(probs, self.floor, self.tolerance, self.follows)
+
+    def uncertainty(self) -> Float[Tensor, "n"]:
+        return self.doubt
+
+    def doubt_of(self, mean: Float[Tensor, "q c"], probs: Float[Tensor, "q c"], scale: Tensor) -> Float[Tensor, "q"]:
+        """The doubt of a few rows, from their exact means."""
+        return margin_doubt(mean if self.follows else probs, self.floor)
+
+    def shift(self, s: Float[Tensor, "n"], change: Float[Tensor, "c"]) -> None:
+        if self.follows:
+            super().shift(s, change)
+
+    def reset(self, W: Float[Tensor, "n k"], B: Float[Tensor, "k c"]) -> None:
+        if self.follows:
+            super().reset(W, B)
+
+    def tensors(self) -> dict[str, Tensor]:
+        if not self.follows:
+            return {}
+        state = super().tensors() | {"doubt": self.doubt}
+        return state | {"tracked": self.tracked, "largest": self.largest} if self.defers else state
+
+    def _pieces(self) -> list[slice]:
+        return _slices(len(self.probs), self.probs.shape[1], CACHED_ENTRIES[self.probs.device.type])
+
+    def _base(self, probs: Float[Tensor, "b c"]) -> Float[Tensor, "b c"]:
+        return probs
+
+    def _sum_up(self, columns: slice) -> None:
+        if self.defers:
+            self._track(columns)
+            self._note(columns, self.largest[:, columns])
+        else:
+            self._note(columns, self.Z[:, columns])
+
+    def _track(self, columns: slice) -> None:
+        """Follow the largest class of each of some groups, and the largest of all others.
+
+        The two largest of all are among them, and two searches find them.
+        """
+        Z = self.Z[:, columns]
+        size = -(-len(Z) // GROUPS)
+        groups = Z.new_full((GROUPS, size, Z.shape[1]), -torch.inf)
+        flat = groups.view(GROUPS * size, -1)
+        flat[: len(Z)] = Z
+        values, winners = groups.max(1)
+        winners = winners + size * torch.arange(GROUPS, device=Z.device)[:, None]
+        flat.scatter_(0, winners, -torch.inf)
+        value, winner = flat.max(0)
+        self.largest[:, columns] = torch.cat([values, value[None]])
+        self.tracked[:, columns] = torch.cat([winners, winner[None]]).to(torch.int32)
+
+    def _note(self, columns: slice, values: Float[Tensor, "m b"]) -> None:
+        first, second = two_largest(values)
+        self.doubt[columns] = (1.0 - (first - second)).clamp_(self.floor, 1.0)
+
+    def _exchange(
+        self, columns: slice, classes: Int[Tensor, "m"], change: Float[Tensor, "m"], s: Float[Tensor, "b"]
+    ) -> None:
+        moved = self.Z[:, columns][classes].addr_(change, s)
+        self.Z[:, columns][classes] = moved
+        largest, tracked = self.largest[:, columns], self.tracked[:, columns]
+        everywhere = torch.zeros_like(self.past_change[0]).index_copy_(0, classes, change)
+        largest.addcmul_(everywhere.index_select(0, tracked.flatten()).view_as(largest), s)
+        # Of the classes that moved, the one that is largest now is followed in the last place.
+        value, winner = moved.max(0)
+        riser = classes.to(tracked.dtype)[winner]
+        joins = (value > largest[-1]) & (tracked != riser).all(0)
+        largest[-1] = torch.where(joins, value, largest[-1])
+        tracked[-1] = torch.where(joins, riser, tracked[-1])
+        self._note(columns, largest)
+
+
+Means: TypeAlias = Entropies | Margins
+
+
+def means_for(probs: Float[Tensor, "n c"], options: Options, has_learner: bool) -> Means:
+    """`has_learner`: whether the predictions are somebody's. Uniform ones leave no margin that could be followed."""
+    if options.link is not None:
+        return Entropies(probs, options.link, options.mean_tolerance)
+    assert options.floor is not None
+    return Margins(probs, options.floor, options.mean_tolerance, follows=has_learner and options.doubt == "live")
+
+
+def margin_doubt(mean: Float[Tensor, "q c"], floor: float) -> Float[Tensor, "q"]:
+    """1 - (largest - second largest entry), between a floor and 1; 1 where there is one class only."""
+    if mean.shape[1] == 1:
+        return torch.ones_like(mean[:, 0])
+    first, second = mean.topk(2, dim=1).values.unbind(1)
+    return (1.0 - (first - second)).clamp_(floor, 1.0)
+
+
+def two_largest(values: Float[Tensor, "m b"]) -> tuple[Float[Tensor, "b"], Float[Tensor, "b"]]:
+    """The largest and the second largest of every column, by a tournament: few operations on much at a time."""
+    half = len(values) // 2
+    left_over = values[2 * half :]
+    one, two = values[:half], values[half : 2 * half]
+    first, second = torch.maximum(one, two), torch.minimum(one, two)
+    while len(first) > 1:
+        half = len(first) // 2
+        one, two, rest = first[:half], first[half : 2 * half], slice(2 * half, None)
+        beaten = torch.minimum(one, two)
+        beaten = torch.maximum(beaten, torch.maximum(second[:half], second[half : 2 * half]))
+        # Of an odd number one pair has nobody to play against, and waits for the next round.
+        first = torch.cat([torch.maximum(one, two), first[rest]])
+        second = torch.cat([beaten, second[rest]])
+    if len(left_over):
+        second = torch.maximum(second, torch.minimum(first, left_over))
+        first = torch.maximum(first, left_over)
+    return first[0], second[0]
 
 
 def _slices(n: int, n_classes: int, entries: int) -> list[slice]:

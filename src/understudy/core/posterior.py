@@ -47,6 +47,7 @@ class Closeup:
     nu: Float[Tensor, "q 1"]
     lam: Float[Tensor, "q 1"]
     scale: Float[Tensor, "q 1"]
+    omega: Float[Tensor, "q 1"]
     g: Float[Tensor, "q 1"]
     h: Float[Tensor, "q 1"]
 
@@ -73,14 +74,14 @@ class Posterior:
         self.R, self.M, self.B, self.R_told = R, M, B, R_told
         self.version = 0  # counts the changes
 
-    def look(self, w: Float[Tensor, "q k"], probs: Float[Tensor, "q c"], stats: Float[Tensor, "q 3"]) -> Closeup:
-        """A close look at some rows, given their whitened form, predictions and (ν, λ, scale). O(qk²)."""
+    def look(self, w: Float[Tensor, "q k"], probs: Float[Tensor, "q c"], stats: Float[Tensor, "q 4"]) -> Closeup:
+        """A close look at some rows, given their whitened form, predictions and (ν, λ, scale, ω). O(qk²)."""
         Rw = w @ self.R
         MRw = Rw @ self.M
         g = (Rw * w).sum(1, keepdim=True)
         h = (MRw * Rw).sum(1, keepdim=True)
-        nu, lam, scale = torch.split(stats, 1, dim=1)
-        return Closeup(w, Rw, MRw, torch.addmm(probs, w, self.B), probs, nu, lam, scale, g, h)
+        nu, lam, scale, omega = torch.split(stats, 1, dim=1)
+        return Closeup(w, Rw, MRw, torch.addmm(probs, w, self.B), probs, nu, lam, scale, omega, g, h)
 
     def split(self) -> None:
         """From here on rows may be pending: influence knows of them, the mean does not."""
@@ -101,11 +102,11 @@ class Posterior:
         p, nu, g, h = row.Rw[0], row.nu[0], row.g[0], row.h[0]
         inverse = torch.add(g, nu, alpha=sign).reciprocal_()  # 1/d
         left = nu * inverse
-        on_square = (h * inverse).mul_(inverse).addcmul_(left, left, value=on_pool)
+        on_square = (h * inverse).mul_(inverse).addcmul_(left * row.omega[0], left, value=on_pool)
         step = InfluenceStep(p, self.R @ row.MRw[0], inverse, on_square)
         _rank_one(self.R, p, inverse, sign)
         if on_pool:
-            self.M.addr_(row.w[0], row.w[0], alpha=on_pool)
+            self._count(row, on_pool)
         return step
 
     def shift(self, row: Closeup, target: Float[Tensor, "c"], sign: int) -> MeanStep:
@@ -129,9 +130,14 @@ class Posterior:
     def join_pool(self, row: Closeup, sign: int) -> InfluenceStep:
         """An unlabelled row begins (sign 1) or ceases (-1) to count among those to be understood."""
         self.version += 1
-        self.M.addr_(row.w[0], row.w[0], alpha=sign)
+        self._count(row, sign)
         zero = torch.zeros_like(row.nu[0])
-        return InfluenceStep(row.Rw[0], torch.zeros_like(row.Rw[0]), zero, zero + sign)
+        return InfluenceStep(row.Rw[0], torch.zeros_like(row.Rw[0]), zero, row.omega[0] * sign)
+
+    def _count(self, row: Closeup, sign: int) -> None:
+        """M changes by ω w wᵀ, exactly symmetric."""
+        root = row.w[0] * torch.sqrt(row.omega[0])
+        self.M.addr_(root, root, alpha=sign)
 
     def left_after(self, row: Closeup, told: bool) -> float:
         """What is left of ν when the row is taken out, as a share: the digits such a step keeps."""

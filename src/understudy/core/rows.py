@@ -1,7 +1,7 @@
 """A block of pool rows: what each knows of itself, brought up to date by steps of a few small vectors.
 
-A pick needs of a block just this: `apply` takes the `2k + c` numbers of a label, `survey` gives the moments
-of its utilities, `best` its best rows, `take` those rows in full, `close` takes one out. So a block may live anywhere,
+A pick needs of a block just this: `apply` takes the `2k + c` numbers of a label, `measure` and `moments` give what is
+weighed, `best` its best rows, `take` those rows in full, `close` takes one out. So a block may live anywhere,
 and several may share a pool (`tests/core/test_rows.py` plays that through). Training, taking back and reading out still
 reach for its tensors directly; that is for whoever moves a block to another machine to mend.
 """
@@ -13,11 +13,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from understudy.core import utilities
-from understudy.core.kernels import ProductKernel
-from understudy.core.links import Link
-from understudy.core.means import Means
+from understudy.core.features import Features
+from understudy.core.kernels import Kernel
+from understudy.core.means import Entropies, Means, margin_doubt, means_for
+from understudy.core.options import Options
 from understudy.core.posterior import InfluenceStep, MeanStep
-from understudy.core.utilities import LANES, Mode, Moments
+from understudy.core.utilities import LANES, Moments
 
 BLOCK = {"cpu": 512, "cuda": 8192}  # rows whitened or refreshed at a time
 STEPS_AT_A_TIME = 16
@@ -30,13 +31,38 @@ class Rows:
     `is_open`: still to be understood (counted in M). `is_closed`: may not be asked for. `is_in_pool`: not dropped.
     """
 
-    def __init__(self, of_features: Float[Tensor, "n k"], noise: float) -> None:
-        self.of_features, self.noise = of_features, noise
-        self.W = torch.empty_like(of_features)
-        n, device = len(of_features), of_features.device
-        self.stats = torch.zeros((n, 3), dtype=torch.float64, device=device)  # ν, λ, u² over the surrogate's entropy
+    def __init__(self, kernel: Kernel, options: Options, features: Features) -> None:
+        """The input kernel of every row; where predictions have no part in it, the whitened rows for good."""
+        self._begin(options, *_rows_of(kernel, features, options))
+
+    def _begin(
+        self,
+        options: Options,
+        of_features: Float[Tensor, "n k"] | None,
+        W: Float[Tensor, "n k"],
+        lam: Float[Tensor, "n"],
+    ) -> None:
+        self.options, self.noise, self.of_features, self.W = options, options.noise, of_features, W
+        n, device = len(W), W.device
+        self.stats = torch.zeros((n, 4), dtype=torch.float64, device=device)  # ν, λ, doubt over the surrogate's own, ω
+        self.stats[:, 1], self.stats[:, 3] = lam, 1.0
+        self._set_noise(0)
         self.var, self.h = torch.zeros((2, n), dtype=torch.float64, device=device)  # ν + g, and h
         self._set_masks(torch.ones((3, n), dtype=torch.bool, device=device))
+
+    @classmethod
+    def restored(
+        cls,
+        options: Options,
+        of_features: Float[Tensor, "n k"] | None,
+        W: Float[Tensor, "n k"],
+        stats: Float[Tensor, "n 4"],
+    ) -> "Rows":
+        """Rows that were whitened before."""
+        rows = cls.__new__(cls)
+        rows._begin(options, of_features, W, stats[:, 1])
+        rows.stats = stats
+        return rows
 
     def __len__(self) -> int:
         return len(self.W)
@@ -77,64 +103,95 @@ class Rows:
 
     # -- at each training ---------------------------------------------------------------------------------
 
-    def anchor(self, kernel: ProductKernel, probs: Float[Tensor, "n c"], link: Link, tolerance: float) -> None:
-        """Whiten every row for these predictions, in place. O(nk²), once a training."""
-        self._whiten(kernel, probs, 0)
-        self._set_means(Means(probs, link, tolerance))
-
-    def adopt(
-        self,
-        W: Float[Tensor, "n k"],
-        stats: Float[Tensor, "n 3"],
-        probs: Float[Tensor, "n c"],
-        link: Link,
-        tolerance: float,
+    def anchor(
+        self, kernel: Kernel, probs: Float[Tensor, "n c"], is_in_pool: Bool[Tensor, "n"], has_learner: bool
     ) -> None:
-        """Rows that were whitened for these predictions before."""
-        self.W, self.stats = W, stats
-        self._set_means(Means(probs, link, tolerance))
+        """Start from these predictions. Where they are part of the kernel every row is whitened anew: O(nk²)."""
+        self._whiten(kernel, probs, 0)
+        self.adopt(probs, has_learner)
+        self._weigh(probs, 0)
+        if self.options.bias is not None:
+            self.middle = self._mean_row(is_in_pool.to(self.W.device))
+
+    def _mean_row(self, is_in_pool: Bool[Tensor, "n"]) -> Float[Tensor, "k"]:
+        total = torch.zeros(self.W.shape[1], dtype=torch.float64, device=self.W.device)
+        for rows in self._blocks(len(self)):
+            total += is_in_pool[rows].double() @ self.W[rows].double()
+        return total / is_in_pool.sum().clamp_min(1)
+
+    def adopt(self, probs: Float[Tensor, "n c"], has_learner: bool) -> None:
+        """Predictions for which the rows were whitened and weighed before."""
+        self._set_means(means_for(probs, self.options, has_learner))
 
     def set_probs(self, probs: Float[Tensor, "n c"]) -> None:
         """Other predictions for the means alone; they start without a correction."""
-        self._set_means(Means(probs, self.means.link, self.means.tolerance))
+        self._set_means(self.means.after(probs))
 
-    def extend(
-        self, kernel: ProductKernel, of_features: Float[Tensor, "b k"], probs: Float[Tensor, "b c"] | None
-    ) -> None:
+    def extend(self, kernel: Kernel, features: Features, probs: Float[Tensor, "b c"] | None) -> None:
         """More rows at the end, open and askable. Their g and h, and all means, are for the caller to refresh."""
-        old, more = len(self), len(of_features)
+        old, more = len(self), len(features)
+        of_features, W, lam = _rows_of(kernel, features, self.options)
         flags = torch.stack([self.is_open, ~self.is_closed[:old], self.is_in_pool])
-        self.of_features = torch.cat([self.of_features, of_features])
-        self.W = torch.cat([self.W, torch.zeros_like(of_features)])
-        self.stats = torch.cat([self.stats, self.stats.new_zeros((more, 3))])
+        if self.of_features is not None and of_features is not None:
+            self.of_features = torch.cat([self.of_features, of_features])
+        self.W = torch.cat([self.W, W])
+        self.stats = torch.cat([self.stats, self.stats.new_zeros((more, 4))])
+        self.stats[old:, 1], self.stats[old:, 3] = lam, 1.0
+        self._set_noise(old)
         self.var, self.h = (torch.cat([values, values.new_zeros(more)]) for values in (self.var, self.h))
         self._set_masks(torch.cat([flags, flags.new_ones((3, more))], 1))
         if probs is not None:
             self._whiten(kernel, probs, old)
             self.set_probs(torch.cat([self.means.probs, probs]))
+            self._weigh(probs, old)
 
-    def _whiten(self, kernel: ProductKernel, probs: Float[Tensor, "b c"], first: int) -> None:
+    def _whiten(self, kernel: Kernel, probs: Float[Tensor, "b c"], first: int) -> None:
+        if self.of_features is None:
+            return
         for rows in self._blocks(len(probs)):
             here = slice(first + rows.start, first + rows.stop)
             self.W[here], self.stats[here, 1] = kernel.whitened(self.of_features[here], probs[rows])
+        self._set_noise(first)
+
+    def _set_noise(self, first: int) -> None:
         floor = FLOOR[self.W.dtype]
         self.stats[first:, 0] = (self.stats[first:, 1] + self.noise).clamp_min_(floor)
+
+    def _weigh(self, probs: Float[Tensor, "b c"], first: int) -> None:
+        """ω: what is undecided at each row by the learner's predictions."""
+        if self.options.weighting != "margin" or self.options.floor is None:
+            return
+        for rows in self._blocks(len(probs)):
+            here = slice(first + rows.start, first + rows.stop)
+            self.stats[here, 3] = margin_doubt(probs[rows].double(), self.options.floor)
 
     def _set_means(self, means: Means) -> None:
         self.means = means
         self.stats[:, 2] = means.scale
 
     def gram(self) -> Float[Tensor, "k k"]:
-        """M, over the rows that are open."""
-        total = torch.zeros((self.W.shape[1],) * 2, dtype=torch.float64, device=self.W.device)
+        """M, over the rows that are open: Σ ω w wᵀ."""
+        total = self._nothing()
         for rows in self._blocks(len(self)):
-            w = self.W[rows].double() * self.is_open[rows, None]
+            w = self.W[rows].double() * (self.stats[rows, 3:].sqrt() * self.is_open[rows, None])
             total.addmm_(w.T, w)
         return total
 
+    def known_beforehand(self) -> Float[Tensor, "k k"]:
+        """What is known before any label: the predictions are right on average over the pool, but for `bias`.
+
+        It is as if a row in the middle of all had been answered, as predicted and with that variance.
+        """
+        if self.options.bias is None:
+            return self._nothing()
+        return torch.outer(self.middle, self.middle) / self.options.bias
+
+    def _nothing(self) -> Float[Tensor, "k k"]:
+        return torch.zeros((self.W.shape[1],) * 2, dtype=torch.float64, device=self.W.device)
+
     def precision(self, rows: Int[Tensor, "q"]) -> Float[Tensor, "k k"]:
         """Σ w wᵀ/ν over some rows."""
-        total = torch.zeros((self.W.shape[1],) * 2, dtype=torch.float64, device=self.W.device)
+        total = self._nothing()
         for some in torch.split(rows, BLOCK[self.W.device.type]):
             w = self.W[some].double()
             total.addmm_(w.T, w / self.stats[some, :1])
@@ -191,8 +248,8 @@ class Rows:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def take(self, rows: Int[Tensor, "q"]) -> tuple[Float[Tensor, "q k"], Float[Tensor, "q c"], Float[Tensor, "q 3"]]:
-        """Some rows in full, in float64: whitened, predicted, and (ν, λ, scale)."""
+    def take(self, rows: Int[Tensor, "q"]) -> tuple[Float[Tensor, "q k"], Float[Tensor, "q c"], Float[Tensor, "q 4"]]:
+        """Some rows in full, in float64: whitened, predicted, and (ν, λ, scale, ω)."""
         return self.W[rows].double(), self.means.probs[rows].double(), self.stats[rows]
 
     def posterior_covariances(self, R: Float[Tensor, "k k"], rows: Int[Tensor, "q"]) -> Float[Tensor, "n q"]:
@@ -203,33 +260,38 @@ class Rows:
             torch.mm(self.W[some].double(), Rw, out=out[some])
         return out
 
-    def survey(self, mode: Mode, exclude_self: bool) -> Moments:
-        """Measure the utilities that a mode weighs, and give their moments over the pool.
+    def measure(self) -> None:
+        """The two utilities that a mode brings together, of every row.
 
-        Influence is measured a class, h/(ν + g), since the number of classes cancels in most modes.
+        Influence is measured without the paper's number of classes, h/(ν + g): it cancels in most modes.
         """
-        n = len(self)
+        n, mode = len(self), self.options.mode
         if mode == "variance":
             self.measures[0, :n] = self.variance()
-        elif exclude_self:
-            self.measures[0, :n] = self.influence(exclude_self=True)
+        elif self.options.exclude_self:
+            self.measures[0, :n] = self.influence()
         else:
             torch.div(self.h.clamp_min(0.0), self.var, out=self.measures[0, :n])
         if mode not in ("influence", "variance"):
             self.measures[1, :n] = self.means.uncertainty()
-        return utilities.moments(self.measures[:, :n], self.counts, self.n_in_pool)
 
-    def best(self, weights: Float[Tensor, "2"], q: int, nearness: float) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
+    def moments(self) -> Moments:
+        """Those of the measures, over the pool."""
+        return utilities.moments(self.measures[:, : len(self)], self.counts, self.n_in_pool)
+
+    def best(
+        self, weights: Float[Tensor, "2"] | None, q: int, nearness: float
+    ) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
         """The q best askable rows and the lowest that is near the best, with their utilities (-inf: none left)."""
-        u = torch.addcmul(self.measures[0] * weights[0], self.measures[1], weights[1])
+        u = utilities.together(self.measures, weights)
         rows, values = utilities.leaders(u.masked_fill_(self.is_closed, -torch.inf), q, nearness)
         return rows.clamp_max_(len(self) - 1), values  # beyond the end is only filling, which is -inf
 
-    def influence(self, exclude_self: bool) -> Float[Tensor, "n"]:
-        """u¹ a class: how much variance a label of each row takes from the open ones, with or without itself."""
+    def influence(self) -> Float[Tensor, "n"]:
+        """How much variance a label of each row takes from the open ones, each times its ω, with or without itself."""
         fall = self.h
-        if exclude_self:
-            fall = fall - (self.var - self.stats[:, 0]).square_().mul_(self.is_open)
+        if self.options.exclude_self:
+            fall = fall - (self.var - self.stats[:, 0]).square_().mul_(self.is_open).mul_(self.stats[:, 3])
         return fall.clamp_min(0.0).div_(self.var)
 
     def variance(self) -> Float[Tensor, "n"]:
@@ -245,7 +307,26 @@ class Rows:
     ) -> Float[Tensor, "q"]:
         """Summed calibrated entropy of the open rows, expected after an answer for each candidate."""
         ratios = self.covariances(p) / d.to(self.W.dtype)  # (q, n)
-        rows = self.is_open.nonzero()[:, 0]
-        return utilities.expected_entropy(
-            self.means.Z[:, rows], self.means.scale[rows], ratios[:, rows], means, probs, self.means.link
-        )
+        rows, now = self.is_open.nonzero()[:, 0], self.means
+        assert isinstance(now, Entropies)  # only the paper's method looks ahead
+        return utilities.expected_entropy(now.Z[:, rows], now.scale[rows], ratios[:, rows], means, probs, now.link)
+
+
+def _rows_of(
+    kernel: Kernel, features: Features, options: Options
+) -> tuple[Float[Tensor, "n k"] | None, Float[Tensor, "n k"], Float[Tensor, "n"]]:
+    """Input kernel if predictions have a part in it, whitened rows, and λ, of every row.
+
+    Whitened at once where that is for good, in float64: the kernel's values, rounded first, would lose digits.
+    """
+    device, n, k = kernel.U.device, len(features), len(kernel.U)
+    W = torch.empty((n, k), dtype=options.torch_dtype, device=device)
+    lam = torch.zeros(n, dtype=torch.float64, device=device)
+    of_features = torch.empty_like(W) if options.sees_predictions else None
+    for first, block in features.blocks(torch.float64, device):
+        here, values = slice(first, first + len(block)), kernel.of_features(block)
+        if of_features is None:
+            W[here], lam[here] = kernel.whitened(values)
+        else:
+            of_features[here] = values
+    return of_features, W, lam

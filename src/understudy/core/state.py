@@ -5,6 +5,7 @@ here and where the state is loaded, by the same operations on the same numbers.
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from torch import Tensor
 
 from understudy.core.engine import Engine
 from understudy.core.features import Features
-from understudy.core.kernels import ProductKernel
+from understudy.core.kernels import Kernel
 from understudy.core.ledger import Answer, Ledger
+from understudy.core.options import OWN_BASIS_JITTER, Options
 from understudy.core.posterior import Posterior
 from understudy.core.rows import Rows
 from understudy.errors import UnderstudyError
@@ -22,29 +24,16 @@ from understudy.errors import UnderstudyError
 if TYPE_CHECKING:
     from understudy.core.surrogate import Surrogate
 
-FORMAT = 1
+FORMAT = 2
+READABLE = ("1", "2")  # the first knew the paper's method alone
 KEYS = {
-    "format", "pool", "n_classes", "basis_size", "seed", "is_anchored", "has_own_basis", "U", "V", "origin",
+    "format", "pool", "n_classes", "seed", "is_anchored", "has_own_basis", "U", "origin",
     "n_classes_drawn", "bandwidths", "answered_rows", "answered_labels", "answered_right", "answered_asked", "pending",
-    "is_trained", "is_skipped", "is_dropped", "option_width", "option_output_width", "option_noise", "option_mode",
-    "option_link", "option_old_targets", "option_exclude_self", "option_accuracy_of", "option_dtype",
-    "option_mean_tolerance", "option_lookahead_candidates",
+    "is_trained", "is_skipped", "is_dropped",
 }  # fmt: skip
 ENGINE_KEYS = {"probs", "R", "M", "B", "var", "h", "drift", "wear", "expected", "least", "total", "turn"}
-WHOLE_KEYS = {"of_features", "W", "stats"}  # what could be computed again, kept where there is no time for it
+WHOLE_KEYS = {"W", "stats"}  # what could be computed again, kept where there is no time for it
 UNJUDGED = -1
-
-
-def _options(surrogate: "Surrogate") -> dict[str, Any]:
-    """Keyword arguments that make a surrogate like this one."""
-    settings = surrogate._settings
-    return {
-        "width": surrogate.width, "output_width": surrogate.output_width, "noise": surrogate.noise,
-        "mode": settings.mode, "link": settings.link, "old_targets": surrogate.old_targets,
-        "exclude_self": settings.exclude_self, "accuracy_of": "surrogate" if settings.by_surrogate else "learner",
-        "dtype": surrogate.dtype, "mean_tolerance": settings.mean_tolerance,
-        "lookahead_candidates": settings.lookahead_candidates,
-    }  # fmt: skip
 
 
 def save(surrogate: "Surrogate", whole: bool) -> dict[str, np.ndarray]:
@@ -54,12 +43,11 @@ def save(surrogate: "Surrogate", whole: bool) -> dict[str, np.ndarray]:
         "format": FORMAT,
         "pool": surrogate._features.digest(),
         "n_classes": surrogate.n_classes,
-        "basis_size": surrogate.basis_size,
         "seed": np.uint64(surrogate._seed),
         "is_anchored": surrogate._is_anchored,
         "has_own_basis": surrogate._has_own_basis,
-        **{f"option_{name}": "" if value is None else value for name, value in _options(surrogate).items()},
-        "U": kernel.U, "V": kernel.V, "origin": kernel.origin, "n_classes_drawn": kernel.n_classes_drawn,
+        **surrogate.options.save(),
+        "U": kernel.U, "origin": kernel.origin, "n_classes_drawn": kernel.n_classes_drawn,
         "bandwidths": [kernel.input_bandwidth, kernel.output_bandwidth],
         "answered_rows": np.array([row for row, _ in answers], dtype=np.int64),
         "answered_labels": np.array([answer.label for _, answer in answers], dtype=np.int64),
@@ -71,6 +59,8 @@ def save(surrogate: "Surrogate", whole: bool) -> dict[str, np.ndarray]:
         "credit": np.array(ledger.credit, dtype=np.int64),
         "is_trained": ledger.is_trained, "is_skipped": ledger.is_skipped, "is_dropped": ledger.is_dropped,
     }  # fmt: skip
+    if kernel.V is not None:
+        saved["V"] = kernel.V
     if engine is not None:
         engine.settle(exact_means=True)
         rows, posterior = surrogate._rows, engine.posterior
@@ -83,39 +73,45 @@ def save(surrogate: "Surrogate", whole: bool) -> dict[str, np.ndarray]:
         }  # fmt: skip
         if posterior.R_told is not None:
             saved["R_told"] = posterior.R_told
+        if surrogate.options.weighting is not None:
+            saved["omega"] = rows.stats[:, 3]
+        if surrogate.options.bias is not None:
+            saved["middle"] = rows.middle
         if whole:
-            saved |= {"of_features": rows.of_features, "W": rows.W, "stats": rows.stats}
+            saved |= {"W": rows.W, "stats": rows.stats}
+            if rows.of_features is not None:
+                saved["of_features"] = rows.of_features
     return {
         name: value.detach().cpu().numpy().copy() if isinstance(value, Tensor) else np.array(value)
         for name, value in saved.items()
     }
 
 
-def options(saved: Mapping[str, Any]) -> dict[str, Any]:
+def arguments(saved: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments for the constructor, from a saved state; the basis is among them, so none is searched for."""
-    found: dict[str, Any] = {
-        name.removeprefix("option_"): None if (value := np.asarray(saved[name]).item()) == "" else value
-        for name in saved
-        if name.startswith("option_")
-    }
-    U, V = np.asarray(saved["U"]), np.asarray(saved["V"])
-    return found | {
-        "n_classes": V.shape[1], "basis_size": int(saved["basis_size"]), "basis": (U, V),
-    }  # fmt: skip
+    options = Options.load(saved)
+    U = np.asarray(saved["U"])
+    if not options.sees_predictions:
+        return options.given() | {"n_classes": int(saved["n_classes"]), "basis": U}
+    V = np.asarray(saved["V"])
+    return options.given() | {"n_classes": V.shape[1], "basis": (U, V)}
 
 
 def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
     """Give a surrogate this state. Nothing of it changes before everything is known to fit."""
     if check:
         require_pool(saved, surrogate._features)
-    here = {f"option_{name}": "" if value is None else value for name, value in _options(surrogate).items()}
-    for name, value in here.items():
-        if np.asarray(saved[name]).item() != value:
+    options = surrogate.options
+    theirs = asdict(Options.load(saved))
+    if "option_method" not in saved and options.basis_size is None:
+        theirs["basis_size"] = None  # the version before knew no rule, only its number
+    for name, value in asdict(options).items():
+        if theirs[name] != value:
             raise UnderstudyError(
-                f"this state was saved with {name.removeprefix('option_')}={np.asarray(saved[name]).item()!r}, "
-                f"the surrogate has {value!r}; make it with the same options, or use Surrogate.restore"
+                f"this state was saved with {name}={theirs[name]!r}, the surrogate has {value!r}; "
+                "make it with the same options, or use Surrogate.restore"
             )
-    n, device, dtype = len(surrogate._features), surrogate.device, surrogate._torch_dtype
+    n, device = len(surrogate._features), surrogate.device
 
     def tensor(name: str) -> Tensor:
         # What is mapped from a file for this surrogate alone is used where it lies.
@@ -137,24 +133,34 @@ def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
     )
     input_bandwidth, output_bandwidth = np.asarray(saved["bandwidths"]).tolist()
     drawn = int(saved["n_classes_drawn"])
-    kernel = ProductKernel.over(
-        tensor("U"), tensor("V")[:, :drawn], tensor("origin"), input_bandwidth, output_bandwidth
-    )
-    while kernel.V.shape[1] < int(saved["n_classes"]):
+    jitter = 0.0 if options.sees_predictions else OWN_BASIS_JITTER
+    V = tensor("V")[:, :drawn] if "V" in saved else None
+    kernel = Kernel.over(tensor("U"), V, tensor("origin"), input_bandwidth, output_bandwidth, jitter)
+    while kernel.V is not None and kernel.V.shape[1] < int(saved["n_classes"]):
         kernel = kernel.with_class()
     is_whole = set(saved) >= WHOLE_KEYS
-    of_features = tensor("of_features") if is_whole else surrogate._of_features(kernel, surrogate._features.on(device))
-    rows = Rows(of_features, surrogate.noise)
+    if is_whole:
+        stats = tensor("stats")
+        if stats.shape[1] == 3:  # of the version before, which weighed all rows alike
+            stats = torch.cat([stats, torch.ones_like(stats[:, :1])], 1)
+        of_features = tensor("of_features") if "of_features" in saved else None
+        rows = Rows.restored(options, of_features, tensor("W"), stats)
+    else:
+        rows = Rows(kernel, options, surrogate._features.on(device))
     rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks()))
     engine = None
     if "probs" in saved:
-        probs, link, tolerance = tensor("probs").to(dtype), surrogate._settings.link, surrogate._settings.mean_tolerance
+        probs, has_learner = tensor("probs").to(options.torch_dtype), bool(saved["is_anchored"])
         if is_whole:
-            rows.adopt(tensor("W"), tensor("stats"), probs, link, tolerance)
+            rows.adopt(probs, has_learner)
         else:
-            rows.anchor(kernel, probs, link, tolerance)
+            rows.anchor(kernel, probs, torch.from_numpy(~ledger.is_dropped), has_learner)
+        if "omega" in saved:
+            rows.stats[:, 3] = tensor("omega")
+        if "middle" in saved:
+            rows.middle = tensor("middle")
         rows.var, rows.h = tensor("var"), tensor("h")
-        engine = Engine(rows, surrogate._settings)
+        engine = Engine(rows, options)
         R_told = tensor("R_told") if "R_told" in saved else None
         engine.posterior = Posterior(tensor("R"), tensor("M"), tensor("B"), R_told)
         rows.means.reset(rows.W, engine.posterior.B)
@@ -164,7 +170,7 @@ def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
         for row in ledger.pending:
             if row not in engine.expected:  # handed out, not yet counted as explained
                 rows.is_open[row] = True
-    surrogate.n_classes, surrogate.basis_size = int(saved["n_classes"]), int(saved["basis_size"])
+    surrogate.n_classes = int(saved["n_classes"])
     surrogate._seed, surrogate._is_anchored = int(saved["seed"]), bool(saved["is_anchored"])
     surrogate._has_own_basis = bool(saved["has_own_basis"])
     surrogate._ledger, surrogate._kernel, surrogate._rows, surrogate._engine = ledger, kernel, rows, engine
@@ -175,11 +181,18 @@ def require_pool(saved: Any, features: Features) -> None:
     """The state must be one of ours, whole, and of this pool."""
     if not isinstance(saved, Mapping) or "format" not in saved or "pool" not in saved:
         raise UnderstudyError("this is no state of a surrogate; pass what state_dict() returned")
-    if str(saved["format"]) != str(FORMAT):
+    if str(saved["format"]) not in READABLE:
         raise UnderstudyError(
-            f"this state has format {saved['format']}, this version reads {FORMAT}; load it where it was saved"
+            f"this state has format {saved['format']}, this version reads {', '.join(READABLE)}; "
+            "load it where it was saved"
         )
     wanted = KEYS | (ENGINE_KEYS if "probs" in saved else set())
+    if str(saved["format"]) == "1":
+        wanted |= {"basis_size", "V"}
+    elif "option_method" not in saved:
+        wanted |= {"option_method"}
+    else:
+        wanted |= set(Options.load(saved).save())
     missing = sorted(wanted - set(saved))
     if missing:
         raise UnderstudyError(f"this state is not whole: {', '.join(missing)} missing; was it cut short?")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,19 +10,18 @@ from torch import Tensor
 
 from understudy.core import basis as bases
 from understudy.core import checks, state
-from understudy.core.engine import Destination, Engine, Settings
-from understudy.core.explanation import Explanation, explain
+from understudy.core.engine import Destination, Engine
+from understudy.core.explanation import Explanation, explain, relative_terms
 from understudy.core.features import Features
-from understudy.core.kernels import ProductKernel, mean_distance
+from understudy.core.kernels import Kernel, explained_width, mean_distance
 from understudy.core.ledger import Answer, Ledger
-from understudy.core.links import LINKS, Link
 from understudy.core.means import WAVES
+from understudy.core.options import OWN_BASIS_JITTER, Method, Options
 from understudy.core.rows import Rows
-from understudy.core.utilities import MODES, Mode
 from understudy.errors import UnderstudyError
 
 IN_ONE_GO = 2 * WAVES  # picks that a GPU makes without a word to the host
-STREAM_CENTRES, STREAM_WIDTH, STREAM_SIMPLEX = range(3)
+STREAM_CENTRES, STREAM_WIDTH, STREAM_SIMPLEX, STREAM_EXPLAINED = range(4)
 
 
 class Surrogate:
@@ -36,53 +35,30 @@ class Surrogate:
         self,
         features: Any,
         n_classes: int,
-        basis_size: int = 500,
+        basis_size: int | None = None,
         random_state: int | np.random.Generator | None = 0,
         device: str | torch.device = "cpu",
         *,
-        width: float = 0.5,
-        output_width: float | None = None,
-        noise: float = 1e-10,
-        basis: tuple[Any, Any] | None = None,
-        mode: Mode = "combined",
-        link: Link = "softmax",
-        old_targets: Literal["zero", "residual"] = "zero",
-        exclude_self: bool = False,
-        accuracy_of: Literal["learner", "surrogate"] = "learner",
-        dtype: Literal["float32", "float64"] = "float32",
-        mean_tolerance: float = 2e-2,
-        lookahead_candidates: int | None = None,
+        method: Method = "understudy",
+        basis: Any = None,
+        **options: Any,
     ) -> None:
+        """`options` are those of `Options`: what is not given is the method's own.
+
+        `basis`: points of the caller's own, U for "understudy" and (U, V) for "paper", in place of k-means centres.
+        """
+        self.options = Options.of(method, basis_size=basis_size, **options)
         self.n_classes = checks.whole("n_classes", n_classes, 1)
-        self.basis_size = checks.whole("basis_size", basis_size, 1)
         self.device = checks.device(device)
-        self.width = checks.positive("width", width)
-        self.output_width = None if output_width is None else checks.positive("output_width", output_width)
-        self.noise = checks.positive("noise", noise, zero=True)
-        checks.one_of("mode", mode, MODES)
-        checks.one_of("link", link, LINKS)
-        checks.one_of("accuracy_of", accuracy_of, ("learner", "surrogate"))
-        self.old_targets = checks.one_of("old_targets", old_targets, ("zero", "residual"))
-        self.dtype = checks.one_of("dtype", dtype, ("float32", "float64"))
-        self._settings = Settings(
-            mode=mode,
-            link=link,
-            exclude_self=checks.flag("exclude_self", exclude_self),
-            by_surrogate=accuracy_of == "surrogate",
-            mean_tolerance=checks.positive("mean_tolerance", mean_tolerance, zero=True),
-            lookahead_candidates=(
-                None if lookahead_candidates is None else checks.whole("lookahead_candidates", lookahead_candidates, 1)
-            ),
-        )
-        self._torch_dtype: torch.dtype = getattr(torch, self.dtype)
         self._seed = checks.seed(random_state)
         self._features = Features(features)
         self._features.require_finite()
         self._ledger = Ledger(len(self._features))
         self._is_anchored = False
         self._has_own_basis = basis is not None
-        self._kernel, of_features = self._make_kernel(self._features, basis)
-        self._rows = Rows(of_features, self.noise)
+        self._kernel: Kernel
+        self._rows: Rows
+        self._see(self._features, basis)
         self._engine: Engine | None = None
 
     def __len__(self) -> int:
@@ -107,10 +83,10 @@ class Surrogate:
         `features` replaces the kernel's inputs, the learner's own features, say; basis and widths follow.
         O(nk²).
         """
-        probs = checks.probabilities(probs, len(self), self.n_classes, self._torch_dtype, self.device)
+        probs = checks.probabilities(probs, len(self), self.n_classes, self.options.torch_dtype, self.device)
         trained = checks.rows_of_pool("trained_on", trained_on, len(self))
         trained = trained[~self._ledger.is_dropped[trained]]
-        if self.old_targets == "residual":
+        if self.options.old_targets == "residual":
             unknown = [row for row in trained.tolist() if row not in self._ledger.answers]
             if unknown:
                 raise UnderstudyError(
@@ -124,9 +100,8 @@ class Surrogate:
                     f"features for {len(new)} rows, but the pool has {len(self)}; pass one row an item"
                 )
             new.require_finite()
-            self._kernel, of_features = self._make_kernel(new, None)
-            self._rows, self._features = Rows(of_features, self.noise), new
-            self._has_own_basis = False
+            self._see(new, None)
+            self._features, self._has_own_basis = new, False
         self._ledger.is_trained[:] = False
         self._ledger.is_trained[trained] = True
         for row in trained.tolist():
@@ -323,14 +298,13 @@ class Surrogate:
                 "the pool has no predictions yet, so new rows can have none; leave probs out, or anchor first"
             )
         if probs is not None:
-            probs = checks.probabilities(probs, len(new), self.n_classes, self._torch_dtype, self.device)
+            probs = checks.probabilities(probs, len(new), self.n_classes, self.options.torch_dtype, self.device)
         elif self._engine is not None:
             probs = self._uniform(len(new))
-        of_features = self._of_features(self._kernel, new.on(self.device))
         if self._engine is not None:
             self._engine.settle(exact_means=True)
         first = len(self)
-        self._rows.extend(self._kernel, of_features, probs)
+        self._rows.extend(self._kernel, new.on(self.device), probs)
         self._features = extended
         self._ledger.extend(len(new))
         if self._engine is not None:
@@ -353,7 +327,7 @@ class Surrogate:
     def mean(self) -> np.ndarray:
         """(n, c): the surrogate's prediction f^, exact. Not clipped to the simplex."""
         engine = self._ready()
-        mean = self._rows.means.probs + self._rows.W @ engine.posterior.B.to(self._torch_dtype)
+        mean = self._rows.means.probs + self._rows.W @ engine.posterior.B.to(self.options.torch_dtype)
         return mean.cpu().numpy()
 
     def predict(self, rows: Any) -> np.ndarray:
@@ -371,13 +345,13 @@ class Surrogate:
 
     @property
     def influence(self) -> np.ndarray:
-        """(n,): u¹. NaN for dropped rows."""
-        self._read()
-        return self._out(self.n_classes * self._rows.influence(self._settings.exclude_self))
+        """(n,): how much variance an answer takes from what is undecided; u¹ with "paper". NaN for dropped rows."""
+        engine = self._read()
+        return self._out(engine.influence_scale * self._rows.influence())
 
     @property
     def uncertainty(self) -> np.ndarray:
-        """(n,): u². NaN for dropped rows."""
+        """(n,): the doubt that is left at each row; u² with "paper". NaN for dropped rows."""
         self._read()
         return self._out(self._rows.means.uncertainty())
 
@@ -388,9 +362,14 @@ class Surrogate:
 
     @property
     def last_terms(self) -> tuple[float, float]:
-        """Of influence and of uncertainty: what the utility of the row that was asked for last is the sum of."""
-        first, second = self._ready().terms[:, 0].tolist()
-        return first, second
+        """Of influence and of uncertainty: what sets the row that was asked for last apart.
+
+        The two terms that its utility is the sum of. A product has none: then the logarithms of its two factors, each
+        over the pool's geometric mean, so that 0 is an ordinary row.
+        """
+        engine = self._ready()
+        first, second = engine.terms[:, 0].tolist()
+        return relative_terms(engine, first, second) if self.options.mode == "product" else (first, second)
 
     @property
     def accuracy(self) -> float:
@@ -464,7 +443,7 @@ class Surrogate:
         if check:
             state.require_pool(saved, given)
         # Made of one row: whatever it would compute of the others is in the state.
-        made = cls(given.parts[0][:1], device=device, **state.options(saved))
+        made = cls(given.parts[0][:1], device=device, **state.arguments(saved))
         made._features = given
         state.load(made, saved, check=False)
         return made
@@ -474,26 +453,35 @@ class Surrogate:
     def _stream(self, *purpose: int) -> np.random.Generator:
         return np.random.default_rng([self._seed, *purpose])
 
-    def _make_kernel(self, features: Features, basis: tuple[Any, Any] | None) -> tuple[ProductKernel, Tensor]:
-        """Basis, widths and the input kernel of every row. The long part of the set-up."""
-        features = features.on(self.device)
+    def _see(self, features: Features, basis: Any) -> None:
+        """Basis, widths and the kernel of every row. The long part of the set-up."""
+        features, options = features.on(self.device), self.options
         origin, spread = bases.centre_and_spread(features, self.device)
-        if basis is not None:
-            U, V = checks.basis(basis, features.n_columns, self.n_classes, self.device)
+        V = None
+        if basis is None:
+            k = options.basis_points(len(features))
+            U = bases.kmeans(features, k, origin, spread, self._stream(STREAM_CENTRES)).centres
+            V = self._draw_outputs(len(U)) if options.sees_predictions else None
+        elif options.sees_predictions:
+            U, V = checks.paired_basis(basis, features.n_columns, self.n_classes, self.device)
         else:
-            U = bases.kmeans(features, self.basis_size, origin, spread, self._stream(STREAM_CENTRES)).centres
-            V = self._draw_outputs(len(U))
+            U = checks.basis(basis, features.n_columns, self.device)
         distance = mean_distance(features, origin, spread, self._stream(STREAM_WIDTH))
-        # Features without any spread say nothing, and any width says so.
-        input_bandwidth = (self.width * distance) ** 2 if distance > 0 else 1.0
-        kernel = ProductKernel.over(U, V, origin, input_bandwidth, self._output_bandwidth())
-        return kernel, self._of_features(kernel, features)
+        if options.sees_predictions:
+            bandwidth = self._bandwidth(options.width, distance)
+            self._kernel = Kernel.over(U, V, origin, bandwidth, self._output_bandwidth())
+        else:
+            width = options.width
+            if width is None and options.explained is not None and distance > 0:
+                rng = self._stream(STREAM_EXPLAINED)
+                width = explained_width(features, U, origin, distance, options.explained, OWN_BASIS_JITTER, rng)
+            self._kernel = Kernel.over(U, None, origin, self._bandwidth(width, distance), jitter=OWN_BASIS_JITTER)
+        self._rows = Rows(self._kernel, options, features)
 
-    def _of_features(self, kernel: ProductKernel, features: Features) -> Tensor:
-        out = torch.empty((len(features), len(kernel.U)), dtype=self._torch_dtype, device=self.device)
-        for first, block in features.blocks(torch.float64, self.device):
-            out[first : first + len(block)] = kernel.of_features(block)
-        return out
+    @staticmethod
+    def _bandwidth(width: float | None, distance: float) -> float:
+        # Features without any spread say nothing, and any width says so.
+        return (width * distance) ** 2 if width is not None and distance > 0 else 1.0
 
     def _draw_outputs(self, k: int) -> Tensor:
         return torch.from_numpy(bases.draw_simplex(k, self.n_classes, self._stream(STREAM_SIMPLEX, self.n_classes))).to(
@@ -501,10 +489,11 @@ class Surrogate:
         )
 
     def _output_bandwidth(self) -> float:
-        return (self.n_classes if self.output_width is None else self.output_width) ** 2
+        width = self.options.output_width
+        return float(self.n_classes if width is None else width) ** 2
 
     def _uniform(self, n: int) -> Tensor:
-        return torch.full((n, self.n_classes), 1.0 / self.n_classes, dtype=self._torch_dtype, device=self.device)
+        return torch.full((n, self.n_classes), 1.0 / self.n_classes, dtype=self.options.torch_dtype, device=self.device)
 
     def _index(self, row: int) -> Tensor:
         return torch.tensor([row], device=self.device)
@@ -528,11 +517,12 @@ class Surrogate:
 
     def _place(self, probs: Tensor) -> Engine:
         """A new engine on these predictions, with everything that the ledger knows."""
-        if self._kernel.n_classes_drawn != self.n_classes:
-            V = self._kernel.V if self._has_own_basis else self._draw_outputs(len(self._kernel.U))
-            self._kernel = self._kernel.with_outputs(V, self._output_bandwidth())
-        self._rows.anchor(self._kernel, probs, self._settings.link, self._settings.mean_tolerance)
-        self._engine = Engine(self._rows, self._settings)
+        kernel = self._kernel
+        if kernel.V is not None and kernel.n_classes_drawn != self.n_classes:
+            V = kernel.V if self._has_own_basis else self._draw_outputs(len(kernel.U))
+            self._kernel = kernel.with_outputs(V, self._output_bandwidth())
+        self._rows.anchor(self._kernel, probs, torch.from_numpy(~self._ledger.is_dropped), self._is_anchored)
+        self._engine = Engine(self._rows, self.options)
         self._rebuild()
         return self._engine
 
@@ -546,7 +536,8 @@ class Surrogate:
 
         rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks()))
         # Sums are made in one order, whatever the order in which the answers came.
-        answered = sorted(row for row in ledger.answers if self.old_targets == "residual" or not ledger.is_trained[row])
+        with_all = self.options.old_targets == "residual"
+        answered = sorted(row for row in ledger.answers if with_all or not ledger.is_trained[row])
         index = on_device(np.array(answered, dtype=np.int64))
         labels = on_device(np.array([ledger.answers[row].label for row in answered], dtype=np.int64))
         targets = torch.nn.functional.one_hot(labels, self.n_classes).double() - rows.means.probs[index].double()
@@ -566,7 +557,7 @@ class Surrogate:
     def _target(self, row: int, answer: Answer | None) -> Tensor:
         """What f^ is taught to be at a labelled row: its label, or the prediction of the learner that knows it."""
         probs = self._rows.means.probs[row].double()
-        if answer is None or (self._ledger.is_trained[row] and self.old_targets == "zero"):
+        if answer is None or (self._ledger.is_trained[row] and self.options.old_targets != "residual"):
             return probs
         return torch.zeros_like(probs).index_fill_(0, self._index(answer.label), 1.0)
 

@@ -1,4 +1,4 @@
-"""Influence u¹, uncertainty u², look-ahead u³, and how they are weighed against each other."""
+"""Influence, doubt, look-ahead, and how they are brought together: a product, or the paper's weighed sum."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -10,7 +10,7 @@ from torch import Tensor
 from understudy.core import links
 from understudy.core.links import Link
 
-Mode = Literal["combined", "influence", "uncertainty", "uniform", "lookahead", "variance"]
+Mode = Literal["product", "combined", "influence", "uncertainty", "uniform", "lookahead", "variance"]
 MODES: tuple[str, ...] = get_args(Mode)
 TIE = 1e-12  # utilities that agree to twelve digits are equal
 LANES = 1024
@@ -49,6 +49,13 @@ def moments(measures: Float[Tensor, "2 n"], counts: Float[Tensor, "n"] | None = 
         return Moments(measures.shape[1], mean[:, 0], (measures - mean).square_().sum(1))
     mean = (measures * counts).sum(1, keepdim=True) / count
     return Moments(count, mean[:, 0], (measures - mean).square_().mul_(counts).sum(1))
+
+
+def together(measures: Float[Tensor, "2 m"], weights: Float[Tensor, "2"] | None) -> Float[Tensor, "m"]:
+    """The utility: the two measures weighed and added, or without weights their product."""
+    if weights is None:
+        return measures[0] * measures[1]
+    return torch.addcmul(measures[0] * weights[0], measures[1], weights[1])
 
 
 def leaders(u: Float[Tensor, "n"], q: int, nearness: float) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:

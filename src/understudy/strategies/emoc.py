@@ -10,9 +10,9 @@ from torch import Tensor
 
 from understudy.core.rows import FLOOR
 from understudy.core.surrogate import Surrogate
-from understudy.strategies.gaussian_process import GaussianProcess
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
+from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.view import Picks, PoolView, checked_whole
 
 ENTRIES: Final = 2**23  # covariances held at a time
@@ -27,11 +27,11 @@ class EMOC:
     width: float = 0.5
     noise: float = 0.01
 
-    process: GaussianProcess = field(init=False, repr=False)  # keeps basis and widths while the features are the same
+    process: SurrogateStrategy = field(init=False, repr=False)  # keeps basis and widths while the features are the same
 
     def __post_init__(self) -> None:
         checked_whole("max_candidates", self.max_candidates, 1)
-        self.process = GaussianProcess(basis_size=self.basis_size, width=self.width, noise=self.noise)
+        self.process = SurrogateStrategy(method="paper", basis_size=self.basis_size, width=self.width, noise=self.noise)
 
     @property
     def needs(self) -> Needs:
@@ -46,7 +46,7 @@ class EMOC:
         return top(rows.cpu(), torch.from_numpy(output_change(surrogate, rows.cpu().numpy())), n)
 
 
-def following(process: GaussianProcess, view: PoolView) -> Surrogate:
+def following(process: SurrogateStrategy, view: PoolView) -> Surrogate:
     """The process brought to where the view is.
 
     Its basis is drawn from a seed of its own: it is kept from call to call, and the seed of the first must not decide
@@ -77,7 +77,7 @@ def variance_of_answers(
 ) -> Float[np.ndarray, "q"]:
     """S = ν + g of some rows: their predictive variance, kept above the floor that the surrogate has for ν."""
     g = covariances[rows, np.arange(len(rows))]
-    return np.maximum(variances, g + FLOOR[getattr(torch, surrogate.dtype)])
+    return np.maximum(variances, g + FLOOR[surrogate.options.torch_dtype])
 
 
 def on_simplex(means: Float[Tensor, "*m c"]) -> Float[Tensor, "*m c"]:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from understudy.strategies.draws import subset
 from understudy.strategies.emoc import following, on_simplex, variance_of_answers
-from understudy.strategies.gaussian_process import GaussianProcess
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
+from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.view import Picks, PoolView, checked_whole
 
 ENTRIES: Final = 2**20  # pairs of a candidate and a row that is judged, at a time
@@ -32,12 +32,12 @@ class ExpectedError:
     width: float = 0.5
     noise: float = 0.01
 
-    process: GaussianProcess = field(init=False, repr=False)  # keeps basis and widths while the features are the same
+    process: SurrogateStrategy = field(init=False, repr=False)  # keeps basis and widths while the features are the same
 
     def __post_init__(self) -> None:
         for name in ("max_candidates", "max_judged", "max_labels"):
             checked_whole(name, getattr(self, name), 1)
-        self.process = GaussianProcess(basis_size=self.basis_size, width=self.width, noise=self.noise)
+        self.process = SurrogateStrategy(method="paper", basis_size=self.basis_size, width=self.width, noise=self.noise)
 
     @property
     def needs(self) -> Needs:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from difflib import get_close_matches
 from functools import partial
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, Final
 
 from understudy.errors import UnderstudyError
@@ -18,7 +18,6 @@ from understudy.strategies.drop_query import DropQuery
 from understudy.strategies.elhamifar import Elhamifar
 from understudy.strategies.emoc import EMOC
 from understudy.strategies.expected_error import ExpectedError
-from understudy.strategies.gaussian_process import GaussianProcess
 from understudy.strategies.gcn import SequentialGCN
 from understudy.strategies.gradnorm import GradNorm
 from understudy.strategies.herding import MaxHerding, UHerding
@@ -34,6 +33,7 @@ from understudy.strategies.robust_coreset import RobustCoreSet
 from understudy.strategies.selection_via_proxy import SelectionViaProxy
 from understudy.strategies.sraal import Sraal
 from understudy.strategies.subquery import Subquery
+from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.svm_margin import SVMMargin
 from understudy.strategies.ta_vaal import TaVaal
 from understudy.strategies.typiclust import TypiClust
@@ -41,16 +41,18 @@ from understudy.strategies.uncertainty import Uncertainty
 from understudy.strategies.vaal import Vaal
 from understudy.strategies.weight_schedule import WeightSchedule
 
+paper = partial(SurrogateStrategy, method="paper")
+
 # Call an entry for a strategy that has seen nothing yet; its settings are the arguments.
 STRATEGIES: Final[dict[str, Callable[..., Strategy]]] = {
-    "understudy": GaussianProcess,  # until there is something better, it is the paper's
-    "surrogate": GaussianProcess,
-    "surrogate_influence": partial(GaussianProcess, mode="influence"),
-    "surrogate_uncertainty": partial(GaussianProcess, mode="uncertainty"),
-    "surrogate_uniform": partial(GaussianProcess, mode="uniform"),
-    "surrogate_lookahead": partial(GaussianProcess, mode="lookahead", lookahead_candidates=200),
-    "surrogate_variance": partial(GaussianProcess, mode="variance"),
-    "surrogate_blind": partial(GaussianProcess, blind=True),
+    "understudy": SurrogateStrategy,
+    "surrogate": paper,
+    "surrogate_influence": partial(paper, mode="influence"),
+    "surrogate_uncertainty": partial(paper, mode="uncertainty"),
+    "surrogate_uniform": partial(paper, mode="uniform"),
+    "surrogate_lookahead": partial(paper, mode="lookahead", lookahead_candidates=200),
+    "surrogate_variance": partial(paper, mode="variance"),
+    "surrogate_blind": partial(paper, blind=True),
     "random": Random,
     "entropy": partial(Uncertainty, score="entropy"),
     "margin": partial(Uncertainty, score="margin"),
@@ -100,7 +102,8 @@ def make_strategy(name: str, **settings: Any) -> Strategy:
         hint = f"did you mean {near[0]!r}?" if near else "`understudy strategies` lists them"
         raise UnderstudyError(f"there is no strategy {name!r}; {hint}")
     known = signature(STRATEGIES[name]).parameters
-    if unknown := [setting for setting in settings if setting not in known]:
+    takes_options = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values())
+    if not takes_options and (unknown := [setting for setting in settings if setting not in known]):
         near = get_close_matches(unknown[0], known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
         raise UnderstudyError(f"{name} has no setting {unknown[0]!r}; {hint}")

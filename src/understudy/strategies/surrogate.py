@@ -9,9 +9,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from understudy.core.links import Link
+from understudy.core.options import Method, Options
 from understudy.core.surrogate import Surrogate
-from understudy.core.utilities import Mode
 from understudy.errors import UnderstudyError
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import UNLABELLED, Picks, PoolView
@@ -19,42 +18,43 @@ from understudy.strategies.view import UNLABELLED, Picks, PoolView
 SAMPLE: Final = 64  # rows by which a pool is known again
 
 
-@dataclass
-class GaussianProcess:
+class SurrogateStrategy:
     """A sparse Gaussian process that starts from the learner's predictions and learns from every single label.
 
     It follows the views it is shown: labels, pending and skipped rows are taken over from them. `blind` keeps the
     labels of a round from it until the learner has been trained, as batch strategies have it. `on` says what the kernel
-    sees, the pool's features or the learner's hidden ones. The other settings are as in `Surrogate`.
+    sees, the pool's features or the learner's hidden ones. The method and its options are as in `Surrogate`.
     """
 
-    mode: Mode = "combined"
-    blind: bool = False
-    on: Literal["features", "hidden"] = "features"
-    basis_size: int = 500
-    width: float = 0.5
-    output_width: float | None = None
-    noise: float = 1e-10
-    link: Link = "softmax"
-    old_targets: Literal["zero", "residual"] = "zero"
-    exclude_self: bool = False
-    accuracy_of: Literal["learner", "surrogate"] = "learner"
-    lookahead_candidates: int | None = None
-    dtype: Literal["float32", "float64"] = "float32"
+    def __init__(
+        self,
+        *,
+        method: Method = "understudy",
+        blind: bool = False,
+        on: Literal["features", "hidden"] = "features",
+        **options: Any,
+    ) -> None:
+        if on not in ("features", "hidden"):
+            raise UnderstudyError(f"on must be 'features' or 'hidden'; got {on!r}")
+        if not isinstance(blind, bool):
+            raise UnderstudyError(f"blind must be True or False; got {blind!r}")
+        self.blind, self.on = blind, on
+        self.options = Options.of(method, **options)
+        self.surrogate: Surrogate | None = None
+        self._seen: Seen | None = None
+        self._seed = 0  # of the surrogate
+        self._recalled: dict[str, Any] = {}
 
-    surrogate: Surrogate | None = field(default=None, init=False, repr=False)
-    _seen: "Seen | None" = field(default=None, init=False, repr=False)
-    _seed: int = field(default=0, init=False, repr=False)  # of the surrogate
-    _recalled: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.on not in ("features", "hidden"):
-            raise UnderstudyError(f"on must be 'features' or 'hidden'; got {self.on!r}")
-        self._make(np.zeros((1, 1)), 1, 0, "cpu")  # its checks are those of the settings
+    def __repr__(self) -> str:
+        given = {"blind": self.blind, "on": self.on} | self.options.given()
+        return f"SurrogateStrategy({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     @property
     def needs(self) -> Needs:
-        return Needs(frozenset({self.on, "probs"}))
+        if self.options.method == "paper" or self.on == "hidden":
+            return Needs(frozenset({self.on, "probs"}))
+        # Without predictions all rows are equally undecided, and influence alone chooses.
+        return Needs(frozenset({"features"}), optional=frozenset({"probs"}))
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         view.candidates(n)  # the view's own words if there are too few
@@ -88,13 +88,13 @@ class GaussianProcess:
     def memory(self) -> dict[str, Any]:
         """What outlasts a training: where the basis came from, and how often the learner was right."""
         if self.surrogate is None:
-            return {}
+            return dict(self._recalled)
         right, judged = self.surrogate.tally
         if self._seen is not None and self._seen.unheard and self._seen.probs is not None:
             # A blind one will hear of these when the next view comes, and judge by them then.
             rows = sorted(self._seen.unheard)
             labels = np.array([self._seen.unheard[row] for row in rows])
-            if self.accuracy_of == "surrogate":
+            if self.options.judges_surrogate:
                 right, judged = deepcopy(self.surrogate).tell(rows, labels).tally
             else:
                 right += int((self._seen.probs[rows].argmax(1).cpu().numpy() == labels).sum())
@@ -119,8 +119,10 @@ class GaussianProcess:
             self._recalled = {}
             self._seen = Seen.nothing(view, features)
         s, seen = self.surrogate, self._seen
-        if seen.is_older_than(view):
-            if seen.is_anchored or self.old_targets == "residual":
+        if not view.has("probs") and not self.needs.supplies >= {"probs"}:
+            pass  # there is no learner yet
+        elif seen.is_older_than(view):
+            if seen.is_anchored or self.options.old_targets == "residual":
                 self._learn(s, seen, labels)  # before the new predictions come in: each label is a test of the old ones
             trained = (view.is_trained & view.is_labelled).cpu().numpy()
             is_other = self.on == "hidden" and seen.is_anchored
@@ -144,10 +146,12 @@ class GaussianProcess:
         if len(over):
             s.retract(over)
             seen.told[over] = UNLABELLED
-        news = np.flatnonzero((labels != UNLABELLED) & (seen.told != labels) & ~seen.trained)
-        if len(news):
-            s.tell(news, labels[news])
-            seen.told[news] = labels[news]
+        is_new = (labels != UNLABELLED) & (seen.told != labels) & ~seen.trained
+        # What the learner was trained on, with another label then, is no test of it.
+        for news, judge in ((np.flatnonzero(is_new & ~seen.known), True), (np.flatnonzero(is_new & seen.known), False)):
+            if len(news):
+                s.tell(news, labels[news], judge=judge)
+                seen.told[news] = labels[news]
 
     @staticmethod
     def _hold(s: Surrogate, seen: "Seen", labels: np.ndarray, view: PoolView) -> None:
@@ -163,23 +167,7 @@ class GaussianProcess:
         seen.skipped = skipped
 
     def _make(self, features: Any, n_classes: int, seed: int, device: Any) -> Surrogate:
-        return Surrogate(
-            features,
-            n_classes,
-            self.basis_size,
-            seed,
-            device,
-            mode=self.mode,
-            width=self.width,
-            output_width=self.output_width,
-            noise=self.noise,
-            link=self.link,
-            old_targets=self.old_targets,
-            exclude_self=self.exclude_self,
-            accuracy_of=self.accuracy_of,
-            lookahead_candidates=self.lookahead_candidates,
-            dtype=self.dtype,
-        )
+        return Surrogate(features, n_classes, random_state=seed, device=device, **self.options.given())
 
 
 @dataclass(eq=False)
@@ -191,7 +179,8 @@ class Seen:
     n_classes: int
     told: Int[np.ndarray, "n"]  # the labels it was told, -1 where none
     anchored: Int[np.ndarray, "n"]  # the labels when it was anchored
-    trained: Bool[np.ndarray, "n"]  # the rows that the learner knew then
+    trained: Bool[np.ndarray, "n"]  # the rows that the learner knew then, with the labels that they still have
+    known: Bool[np.ndarray, "n"]  # the rows that it knew then
     skipped: Bool[np.ndarray, "n"]
     unheard: dict[int, int] = field(default_factory=dict)  # labels that a blind one was not told yet
     probs: Tensor | None = None
@@ -201,7 +190,9 @@ class Seen:
     @classmethod
     def nothing(cls, view: PoolView, features: Tensor) -> "Seen":
         none, no = np.full(len(view), UNLABELLED), np.zeros(len(view), bool)
-        return cls(sampled(features), tuple(features.shape), view.n_classes, none, none.copy(), no, no.copy())
+        return cls(
+            sampled(features), tuple(features.shape), view.n_classes, none, none.copy(), no, no.copy(), no.copy()
+        )
 
     @property
     def is_anchored(self) -> bool:
@@ -221,7 +212,7 @@ class Seen:
 
     def anchored_at(self, view: PoolView, labels: np.ndarray, trained: np.ndarray) -> None:
         self.probs, self.round, self.is_fresh = view.probs, view.round, True
-        self.trained, self.anchored, self.unheard = trained, labels.copy(), {}
+        self.trained, self.known, self.anchored, self.unheard = trained, trained.copy(), labels.copy(), {}
 
 
 def sampled(features: Tensor) -> Tensor:

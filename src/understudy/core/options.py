@@ -1,0 +1,193 @@
+"""The options of a surrogate: named, checked, saved and handed on here alone.
+
+A method is a named set of options on one engine. An option that is given overrides the method's; one that the method
+does not use is refused by name.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+import torch
+
+from understudy.core import checks
+from understudy.core.links import LINKS, Link
+from understudy.core.utilities import MODES, Mode
+from understudy.errors import UnderstudyError
+
+Method = Literal["understudy", "paper"]
+METHODS: Final[tuple[str, ...]] = get_args(Method)
+Weighting = Literal["margin", "even"]
+Doubt = Literal["live", "standing"]
+
+BASIS_SIZE: Final = 500
+ROWS_PER_BASIS_POINT: Final = 4  # a basis as large as the pool explains everything at any width, and so says nothing
+OWN_BASIS_JITTER: Final = 1e-6  # wide basis functions are nearly dependent: always added, so that no run differs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a surrogate sees, learns and chooses. None: the method has no use for it.
+
+    `basis_size` None is the method's own: 500, in small pools of `understudy` a quarter of the rows. `width` is that
+    of a basis function in mean distances of the pool; None: the narrowest at which the basis explains the share
+    `explained` of the prior variance.
+    """
+
+    method: Method
+    basis_size: int | None
+    width: float | None
+    noise: float
+    mode: Mode
+    exclude_self: bool
+    dtype: Literal["float32", "float64"]
+    mean_tolerance: float  # by which means may be behind where classes are many
+    # of "understudy"
+    explained: float | None = None
+    weighting: Weighting | None = None  # what a row counts in the influence of others: its margin's rest, or all alike
+    doubt: Doubt | None = None  # of the surrogate's mean, which follows every label, or of the learner's predictions
+    floor: float | None = None  # the least weight and doubt: hard predictions must not make all rows equal
+    bias: float | None = None  # variance of the predictions' mean error over the pool; None: it may be anything
+    # of "paper"
+    output_width: float | None = None
+    link: Link | None = None
+    old_targets: Literal["zero", "residual"] | None = None
+    accuracy_of: Literal["learner", "surrogate"] | None = None
+    lookahead_candidates: int | None = None
+
+    @classmethod
+    def of(cls, method: str = "understudy", **given: Any) -> "Options":
+        """The method's options with these in their place."""
+        defaults = DEFAULTS[checks.one_of("method", method, METHODS)]
+        for name in given:
+            _require_used(name, method, defaults)
+        if given.get("width") is not None and given.get("explained") is not None:
+            raise UnderstudyError(
+                f"width={given['width']!r} and explained={given['explained']!r} are two rules for one width; give one"
+            )
+        values = defaults | given
+        if given.get("width") is not None and "explained" in defaults:
+            values["explained"] = None
+        elif method == "understudy" and values["explained"] is None:
+            values["explained"] = defaults["explained"]
+        checked = {name: CHECKS[name](value) for name, value in values.items()}
+        checks.one_of("mode", checked["mode"], MODES_OF[method])
+        return cls(method=method, **checked)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, saved: Mapping[str, Any]) -> "Options":
+        """From the arrays of `saved`. A state without a method is one of the paper's: there was no other."""
+        found: dict[str, Any] = {
+            name.removeprefix(PREFIX): None if (value := np.asarray(saved[name]).item()) == "" else value
+            for name in saved
+            if name.startswith(PREFIX)
+        }
+        if "method" not in found:
+            found |= {"method": "paper", "basis_size": int(saved["basis_size"])}
+        return cls.of(**found)
+
+    def save(self) -> dict[str, Any]:
+        """Plain values by the names under which a state keeps them."""
+        used = ("method", *DEFAULTS[self.method])
+        return {PREFIX + name: "" if (value := getattr(self, name)) is None else value for name in used}
+
+    def given(self) -> dict[str, Any]:
+        """Those that are not the method's own, and its name: what makes the same again, for a settings file."""
+        defaults = DEFAULTS[self.method]
+        others = {name: value for name in defaults if (value := getattr(self, name)) != defaults[name]}
+        if "width" in others:
+            others.pop("explained", None)
+        return {"method": self.method, **others}
+
+    @property
+    def sees_predictions(self) -> bool:
+        """Whether the kernel is over features and predictions, or over features alone."""
+        return self.method == "paper"
+
+    @property
+    def judges_surrogate(self) -> bool:
+        return self.accuracy_of == "surrogate"
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        found: torch.dtype = getattr(torch, self.dtype)
+        return found
+
+    def basis_points(self, n: int) -> int:
+        """How many basis points a pool of n rows has."""
+        if self.basis_size is not None:
+            return min(self.basis_size, n)
+        if self.method == "paper":
+            return min(BASIS_SIZE, n)
+        return min(BASIS_SIZE, -(-n // ROWS_PER_BASIS_POINT))
+
+
+PREFIX: Final = "option_"
+DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    "understudy": {
+        "basis_size": None, "width": None, "explained": 0.9, "noise": 0.1, "mode": "product", "weighting": "margin",
+        "doubt": "live", "floor": 1e-3, "bias": 1e-2, "exclude_self": False, "dtype": "float32",
+        "mean_tolerance": 2e-2,
+    },
+    "paper": {
+        "basis_size": None, "width": 0.5, "output_width": None, "noise": 1e-10, "mode": "combined", "link": "softmax",
+        "old_targets": "zero", "exclude_self": False, "accuracy_of": "learner", "dtype": "float32",
+        "mean_tolerance": 2e-2, "lookahead_candidates": None,
+    },
+}  # fmt: skip
+MODES_OF: Final[dict[str, tuple[str, ...]]] = {
+    "understudy": ("product", "influence", "uncertainty", "uniform", "variance"),
+    "paper": tuple(mode for mode in MODES if mode != "product"),
+}
+
+
+def _optional(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else check(value)
+
+
+def _whole(name: str) -> Callable[[Any], Any]:
+    return _optional(lambda value: checks.whole(name, value, 1))
+
+
+def _positive(name: str, zero: bool = False) -> Callable[[Any], Any]:
+    return partial(checks.positive, name, zero=zero)
+
+
+def _one_of(name: str, allowed: tuple[str, ...]) -> Callable[[Any], Any]:
+    return lambda value: checks.one_of(name, value, allowed)
+
+
+CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
+    "basis_size": _whole("basis_size"),
+    "width": _optional(_positive("width")),
+    "explained": _optional(partial(checks.share, "explained")),
+    "noise": _positive("noise", zero=True),
+    "mode": _one_of("mode", MODES),
+    "exclude_self": partial(checks.flag, "exclude_self"),
+    "dtype": _one_of("dtype", ("float32", "float64")),
+    "weighting": _one_of("weighting", get_args(Weighting)),
+    "doubt": _one_of("doubt", get_args(Doubt)),
+    "floor": partial(checks.share, "floor"),
+    "bias": _optional(_positive("bias")),
+    "output_width": _optional(_positive("output_width")),
+    "link": _one_of("link", LINKS),
+    "old_targets": _one_of("old_targets", ("zero", "residual")),
+    "accuracy_of": _one_of("accuracy_of", ("learner", "surrogate")),
+    "mean_tolerance": _positive("mean_tolerance", zero=True),
+    "lookahead_candidates": _whole("lookahead_candidates"),
+}
+NAMES: Final = tuple(field.name for field in fields(Options) if field.name != "method")
+
+
+def _require_used(name: str, method: str, defaults: Mapping[str, Any]) -> None:
+    if name in defaults:
+        return
+    if name in NAMES:
+        other = next(one for one in METHODS if name in DEFAULTS[one])
+        raise UnderstudyError(f"method {method!r} has no use for {name}; leave it out, or give method={other!r}")
+    near = get_close_matches(name, defaults, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(defaults)}"
+    raise UnderstudyError(f"method {method!r} has no option {name!r}; {hint}")
