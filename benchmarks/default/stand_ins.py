@@ -34,7 +34,9 @@ class Nothing(type):
 
 
 class Empty(ModuleType):
-    __path__: Final[list[str]] = []  # so that modules within it are looked for
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__ = []  # so that modules within it are looked for
 
     def __getattr__(self, name: str) -> Nothing:
         if name.startswith("__"):

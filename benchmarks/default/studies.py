@@ -266,7 +266,9 @@ def estimate(job: Job) -> float:
         scale *= 2
     repeats, rounds = len(job.repeats), len(job.schedule)
     picks = job.schedule[-1] - (0 if job.start == "own" else job.schedule[0])
-    train = TRAIN_A_LABEL[job.learner] * sum(job.schedule) * max(repeats, 5 if job.learner != "resnet18" else 1)
+    train = (
+        TRAIN_A_LABEL.get(job.learner, 5e-5) * sum(job.schedule) * max(repeats, 5 if job.learner != "resnet18" else 1)
+    )
     choose = repeats * scale * CHOOSE_A_PICK.get(name, 0.0) * picks
     look = repeats * rounds * (0.03 + (0.1 + A_ROUND.get(name, 0.0)) * rows / 50_000)
     return train + choose + look + A_TRAINING * rounds
