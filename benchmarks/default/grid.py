@@ -4,8 +4,9 @@
         --device cuda --workers 15 --seconds 520
 
 Jobs are taken in the order of the studies named, the longest of each study first. After `--seconds` no round is begun,
-and `--grace` seconds later processes that are still at one are ended; that round is lost, what was stored is not. OUT
-then has `finished-0.zip` and so on, `unfinished.zip` and `summary.json`. To go on elsewhere:
+nor before if it would not end in time; `--grace` seconds later processes that are still at one are ended. That round is
+lost, what was stored is not. OUT then has `finished-0.zip` and so on, `unfinished.zip` and `summary.json`. To go on
+elsewhere:
 
     ... --resume unfinished.zip --finished summary.json
 
@@ -114,13 +115,22 @@ def play_job(job: Job, options: "Options", until: float) -> int:
         repeat: [one for rounds in before for one in rounds if one.repeat == repeat and one.strategy == job.strategy]
         for repeat in job.repeats
     }
-    number = len(before)
+    number, last = len(before), time.time()
     for rounds in play(experiment, Unit(job.strategy, job.repeats), stored):
         write_round(options.store, job, number, rounds, plan)
         number += 1
-        if time.time() > until:
+        now = time.time()
+        if now > until or now + (now - last) * growth(job.schedule, number) > until + options.grace:
             break
+        last = now
     return number - len(before)
+
+
+def growth(schedule: Sequence[int], number: int) -> float:
+    """How many times as long as the round before this one may take, by the labels it adds; 0 if nothing tells."""
+    if not 2 <= number < len(schedule):
+        return 0.0
+    return (schedule[number] - schedule[number - 1]) / (schedule[number - 1] - schedule[number - 2])
 
 
 # -- the processes ----------------------------------------------------------------------------------------------------

@@ -54,7 +54,6 @@ ABLATIONS: Final = (
     "understudy",
     "understudy(width=0.5)",
     "understudy(width=1.0)",
-    "understudy(width=1.4)",
     "understudy(width=2.0)",
     "understudy(explained=0.8)",
     "understudy(explained=0.95)",
@@ -62,10 +61,8 @@ ABLATIONS: Final = (
     "understudy(live=False)",
     "understudy(mode='sum')",
     "understudy(mode='influence')",
-    "understudy(mode='uncertainty')",
     "understudy(basis_size=250)",
     "understudy(basis_size=1000)",
-    "understudy(noise=0.02)",
     "understudy(noise=0.5)",
     "understudy(floor=1e-6)",
     "understudy(floor=0.1)",
@@ -166,9 +163,14 @@ def conditions() -> Iterator[Job]:
         yield from each(replace(part, variant="every10", schedule=tuple(range(200, 1001, 10))))
         yield from each(replace(part, variant="every100", schedule=tuple(range(200, 3001, 100))))
         yield from each(replace(part, variant="every1000", schedule=(200, 1000, 2000, 3000)))
-    yield from each(replace(one, data="fashion_mnist+rows5000", variant="every1", schedule=tuple(range(20, 301))))
     yield from each(replace(one, data="reviews"))
     yield from each(replace(one, data="fashion_pixels"))
+
+
+def singly() -> Iterator[Job]:
+    """A training after every label: of the conditions, but so long that one may want to play it elsewhere, on a CPU."""
+    schedule = tuple(range(20, 301))
+    yield from each(Job("conditions", "fashion_mnist+rows5000", "modern", "", schedule, FIVE, variant="every1"))
 
 
 def network() -> Iterator[Job]:
@@ -177,7 +179,8 @@ def network() -> Iterator[Job]:
         yield from split(Job("network", "fashion_pixels+images", "resnet18", strategy, NETWORK, THREE))
 
 
-STUDIES: Final = {study.__name__: study for study in (curves, nothing, long, ablations, decline, conditions, network)}
+ALL: Final = (curves, nothing, long, ablations, decline, conditions, singly, network)
+STUDIES: Final = {study.__name__: study for study in ALL}
 
 
 def each(job: Job) -> Iterator[Job]:
@@ -237,11 +240,18 @@ CHOOSE_A_PICK: Final = {
     "typiclust": 1.8e-3,
     "max_herding": 1.4e-3,  # *
     "uherding": 1.6e-3,  # *
-    "drop_query": 4e-3,  # *
+    "drop_query": 1.5e-3,  # *
     "bait_binary": 3e-3,  # *
 }
 # What a round costs a repetition however few picks it has: predictions, k-means, kernels.
-A_ROUND: Final = {"understudy": 0.3, "badge": 0.3, "typiclust": 0.6, "uherding": 0.6, "max_herding": 0.3}
+A_ROUND: Final = {
+    "understudy": 0.3,
+    "badge": 0.3,
+    "typiclust": 0.6,
+    "uherding": 0.6,
+    "max_herding": 0.3,
+    "drop_query": 1.6,  # its own head, with masks drawn on the CPU
+}
 A_TRAINING: Final = 0.15  # and every training, with what it is judged by
 POOL_ROWS: Final = {"tiny_imagenet": 100_000, "fashion_mnist": 60_000, "fashion_pixels": 20_000, "reviews": 6_530}
 

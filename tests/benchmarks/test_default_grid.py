@@ -57,6 +57,14 @@ def test_a_job_that_was_cut_after_every_round_goes_on_to_the_same_result(options
     assert len(all_rounds(whole)) == 18
 
 
+def test_a_round_that_would_not_end_in_time_is_not_begun(options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(0, 1000, 10))  # every round seems to take ten seconds
+    monkeypatch.setattr(grid.time, "time", lambda: next(now))
+    job = next(small_jobs())
+    assert grid.growth(job.schedule, 2) == 1.5
+    assert grid.play_job(job, replace(options, grace=5.0), 25.0) == 2  # 20 + 1.5 * 10 > 25 + 5
+
+
 def test_a_round_comes_back_as_it_was_without_its_scores(options: Any) -> None:
     job = next(small_jobs())
     grid.play_job(job, options, LATER)
