@@ -44,7 +44,9 @@ from threadpoolctl import threadpool_limits  # noqa: E402
 from understudy.experiments.bench import Bench  # noqa: E402
 from understudy.experiments.plan import Plan  # noqa: E402
 from understudy.experiments.run import Experiment, Run, Unit, device_name, play  # noqa: E402
+from understudy.loop import OF_THE_POOL  # noqa: E402
 from understudy.strategies import bait  # noqa: E402
+from understudy.strategies.random_rows import Random  # noqa: E402
 
 step_back(STANDING)
 
@@ -95,11 +97,13 @@ class OwnStart(Plan):
 
 
 def first_rows(experiment: Experiment, strategy: str, repeat: int) -> np.ndarray:
-    """The rows that a strategy chooses from no label at all, or the plan's where it needs a learner first."""
-    run = Run.begin(experiment, strategy, repeat)
-    if not run.loop._is_ready():
+    """The rows that a strategy chooses from no label at all; the plan's if it needs a learner first or draws anyway."""
+    loop = Run.begin(experiment, strategy, repeat).loop
+    needs = loop.strategy.needs
+    waits = needs.hook or needs.labelled or needs.classes or needs.supplies - OF_THE_POOL
+    if waits or isinstance(loop.strategy, Random):
         return experiment.plan.initial_rows(repeat)
-    return run.loop.rehearse(experiment.plan.schedule[0], experiment.bench.truth).rows
+    return loop.rehearse(experiment.plan.schedule[0], experiment.bench.truth).rows
 
 
 def play_job(job: Job, options: "Options", until: float) -> int:

@@ -108,7 +108,7 @@ def test_a_process_plays_what_nobody_else_does_and_tells_what_failed(options: An
 def test_from_no_label_a_strategy_chooses_its_own_rows_if_it_can(options: Any) -> None:
     job = studies.Job("small", "reviews", "quick", "max_herding", (6, 10), (0, 1), "own")
     plan = grid.plan_for(job, options.data, False)
-    for strategy, chooses in (("max_herding", True), ("margin", False)):
+    for strategy, chooses in (("max_herding", True), ("margin", False), ("random", False)):
         one = replace(job, strategy=strategy)
         grid.play_job(one, options, 0.0)
         grid.play_job(one, options, LATER)
