@@ -41,9 +41,11 @@ from rounds import SUMMARY, count_rounds, is_finished, pack, read_rounds, unpack
 from studies import STUDIES, Job, for_trial, jobs_of  # noqa: E402
 from threadpoolctl import threadpool_limits  # noqa: E402
 
+from understudy.errors import UnderstudyError  # noqa: E402
 from understudy.experiments.bench import Bench  # noqa: E402
 from understudy.experiments.plan import Plan  # noqa: E402
 from understudy.experiments.run import Experiment, Run, Unit, device_name, play  # noqa: E402
+from understudy.experiments.specs import strategy_of  # noqa: E402
 from understudy.loop import OF_THE_POOL  # noqa: E402
 from understudy.strategies import bait  # noqa: E402
 from understudy.strategies.random_rows import Random  # noqa: E402
@@ -321,8 +323,20 @@ def parsed(arguments: Sequence[str] | None = None) -> tuple[Options, argparse.Na
     ), given
 
 
+def refused(jobs: Sequence[Job]) -> list[str]:
+    """What is wrong with strategies that cannot be made, a line each."""
+    lines = []
+    for spec in dict.fromkeys(job.strategy for job in jobs):
+        try:
+            strategy_of(spec)
+        except UnderstudyError as error:
+            lines.append(f"{spec} cannot be played: {error}")
+    return lines
+
+
 def list_jobs(options: Options) -> None:
     jobs = options.jobs()
+    print(*refused(jobs), sep="\n")
     for job in jobs:
         print(f"{job.seconds:6.0f} s  {len(job.schedule):3} rounds  {job.key}")
     by_study: dict[str, float] = defaultdict(float)
@@ -357,6 +371,7 @@ def main() -> None:
         f"sets that are not all here: {', '.join(absent) or 'none'}",
         flush=True,
     )
+    print(*refused(jobs), sep="\n", flush=True)
     carry_out(options, begin + options.seconds)
     print(progress(options, jobs, time.time() - begin, 0))
     for key, error in json.loads((options.out / SUMMARY).read_text())["failed"].items():

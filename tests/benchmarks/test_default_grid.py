@@ -96,6 +96,7 @@ def test_a_process_plays_what_nobody_else_does_and_tells_what_failed(options: An
     jobs = [*small_jobs(), studies.Job("small", "reviews", "quick", "margin(nonsense=1)", (6, 10, 16), (0,))]
     monkeypatch.setitem(studies.STUDIES, "small", lambda: iter(jobs))
     mine = options.jobs()
+    assert grid.refused(mine) == ["margin(nonsense=1) cannot be played: margin has no setting 'nonsense'; it has score"]
     assert grid.claim(options.store, mine.index(jobs[0]))  # somebody else's
     assert grid.work(options, LATER) == 0
     told = grid.summary(options, mine, 1.0)
