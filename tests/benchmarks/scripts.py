@@ -1,4 +1,4 @@
-"""The scripts of benchmarks/ and benchmarks/paper, which are no packages, as modules."""
+"""The scripts of benchmarks/ and the folders in it, which are not packages, as modules."""
 
 import importlib
 import sys
@@ -8,11 +8,12 @@ from types import ModuleType
 import numpy as np
 
 PAPER = Path(__file__).parents[2] / "benchmarks" / "paper"
+DEFAULT = PAPER.with_name("default")
 
 
 def script(name: str) -> ModuleType:
     """A script as a module; it finds its neighbours as it does when it is run."""
-    for folder in (PAPER, PAPER.parent):
+    for folder in (PAPER, PAPER.parent, DEFAULT):
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
     return importlib.import_module(name)
