@@ -38,7 +38,7 @@ SIX: Final = ("understudy", "uherding", "badge", "margin", "typiclust", "random"
 
 CURVE: Final = (600, 800, 1000, 2000, 3000, 4000, 5000)
 LONG: Final = (600, 1000, 2000, 3000, 5000, 7000, 9000, 11000)
-HELD_OUT: Final = (200, 400, 800, 1500, 3000, 5000)
+HELD_OUT: Final = (200, 400, 800, 1500, 3000)
 CONDITION: Final = (200, 400, 800, 1500, 3000)
 NETWORK: Final = (300, 600, 1000, 2000)
 FROM_NOTHING: Final = {
@@ -53,14 +53,13 @@ THOUSAND_ROWS: Final = {"fashion_mnist": (20, 40, 80, 160, 320), "cifar100": (10
 ABLATIONS: Final = (
     "understudy",
     "understudy(width=0.5)",
-    "understudy(width=1.0)",
     "understudy(width=2.0)",
     "understudy(explained=0.8)",
-    "understudy(explained=0.95)",
-    "understudy(weighting='none')",
-    "understudy(live=False)",
-    "understudy(mode='sum')",
+    "understudy(weighting='even')",
+    "understudy(doubt='standing')",
+    "understudy(mode='uniform')",
     "understudy(mode='influence')",
+    "understudy(bias=None)",
     "understudy(basis_size=250)",
     "understudy(basis_size=1000)",
     "understudy(noise=0.5)",
@@ -147,9 +146,8 @@ def ablations() -> Iterator[Job]:
 
 
 def decline() -> Iterator[Job]:
-    for learner in ("modern", "paper"):
-        for strategy in DECLINE:
-            yield from split(Job("decline", "cifar100", learner, strategy, CURVE, TEN))
+    for strategy in DECLINE:
+        yield from split(Job("decline", "cifar100", "modern", strategy, CURVE, TEN))
 
 
 def conditions() -> Iterator[Job]:
