@@ -198,6 +198,7 @@ class Margins(_Moved):
 
     def __init__(self, probs: Float[Tensor, "n c"], floor: float, tolerance: float, follows: bool) -> None:
         n, c = probs.shape
+        self.is_live = follows  # also where one class leaves nothing to follow: a second may be added
         follows = follows and c > 1
         super().__init__(probs, tolerance, defers=follows and tolerance > 0 and c > MARGINS_AT_ONCE)
         self.floor, self.follows = floor, follows
@@ -217,7 +218,7 @@ class Margins(_Moved):
 
     def after(self, probs: Float[Tensor, "n c"]) -> "Margins":
         """The same with other predictions, without a correction."""
-        return Margins(probs, self.floor, self.tolerance, self.follows)
+        return Margins(probs, self.floor, self.tolerance, self.is_live)
 
     def uncertainty(self) -> Float[Tensor, "n"]:
         return self.doubt
