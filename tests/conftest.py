@@ -23,7 +23,7 @@ DOORS = {
     "understudy.loop",
     "understudy.strategies.badge",
     "understudy.strategies.bald",
-    "understudy.strategies.gaussian_process",
+    "understudy.strategies.surrogate",
     "understudy.strategies.gcn",
     "understudy.strategies.gradnorm",
     "understudy.strategies.kcenter",

@@ -73,7 +73,7 @@ class Literal:
     bias: float | None = None
     mode: str = "combined"
     jitter: float = 0.0
-    undropped: Sequence[int] = ()  # rows that were in the pool when it was anchored, if not those of now
+    middle_of: Sequence[int] | None = None  # rows in the pool at the last anchor, if not those of now
     weighed_by: Array | None = None  # the predictions at the anchor, where a class was added since
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class Literal:
         self.askable = [i for i in self.open if i not in set(self.skipped)]
         self.in_pool = [i for i in range(n) if i not in set(self.dropped)]
         # the pool's mean row, as if it had been answered as predicted, with variance `bias`
-        self.middle = self.phi[[*self.in_pool, *self.undropped]].mean(0)
+        self.middle = self.phi[list(self.in_pool if self.middle_of is None else self.middle_of)].mean(0)
 
     def Qinv(self, rows: Sequence[int]) -> Array:
         phi = self.phi[list(rows)]
@@ -153,12 +153,15 @@ class Literal:
         return entropy(self.probs) * now / then
 
     def utility(self, brute: bool = True) -> Array:
-        """(1 - P) u¹/std + P u²/std, or the product."""
+        """(1 - P) u¹/std + P u²/std, or the product, or what else the mode is named after."""
         total = np.zeros(len(self.features))
+        if self.mode in ("uncertainty", "variance"):
+            return self.uncertainty() if self.mode == "uncertainty" else self.variance()
         u1 = self.influence() if brute else self.influence_by_formula()
-        if self.mode == "product":
-            return u1 * self.uncertainty()
-        for share, values in ((1 - self.accuracy, u1), (self.accuracy, self.uncertainty())):
+        if self.mode in ("product", "influence"):
+            return u1 * self.uncertainty() if self.mode == "product" else u1
+        P = 0.5 if self.mode == "uniform" else self.accuracy
+        for share, values in ((1 - P, u1), (P, self.uncertainty())):
             std = values[self.in_pool].std()
             if std > 1e-9 * abs(values[self.in_pool].mean()):
                 total += share * values / std

@@ -1,7 +1,10 @@
-"""Ten thousand labels one by one with float32 rows, then the next pick beside that of a literal computation.
+"""Thousands of labels one by one with float32 rows, then the next pick beside that of a literal computation.
 
-Prints the drift that was carried at the end, the relative gap between the best two rows, and whether the picks agree.
+Given a method and how many. Prints the drift that was carried at the end, the relative gap between the best two rows,
+and whether the picks agree.
 """
+
+import sys
 
 import numpy as np
 import torch
@@ -12,9 +15,11 @@ from understudy import Surrogate
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    pool = make_pool(12_000, 4, seed=29, n_columns=8)
-    s = Surrogate(pool.features, 4, basis_size=60).anchor(pool.probs, np.arange(10))
-    s.rehearse(pool.labels, 10_000)
+    method, count = sys.argv[1], int(sys.argv[2])
+    pool = make_pool(count + count // 5, 4, seed=29, n_columns=8)
+    s = Surrogate(pool.features, 4, basis_size=60, method=method)  # type: ignore[arg-type]
+    s.anchor(pool.probs, np.arange(10))
+    s.rehearse(pool.labels, count)
     assert s._engine is not None
     literal = literal_of(s, pool.features, pool.probs)
     exact = literal.utility(brute=False)[literal.askable]
