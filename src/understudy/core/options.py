@@ -73,6 +73,8 @@ class Options:
             values["explained"] = None
         elif method == "understudy" and values["explained"] is None:
             values["explained"] = defaults["explained"]
+        elif method == "paper":
+            checks.positive("width", values["width"])  # it has no other rule
         checked = {name: CHECKS[name](value) for name, value in values.items()}
         checks.one_of("mode", checked["mode"], MODES_OF[method])
         return cls(method=method, **checked)  # type: ignore[arg-type]
