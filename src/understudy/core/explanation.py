@@ -66,15 +66,21 @@ def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows
     first, second = terms[:, row].tolist()
     if engine.options.mode == "product":
         first, second = relative_terms(engine, first, second)
+        rounding = engine.resolution
+    else:
+        first, second, rounding = abs(first), abs(second), 0.0
+    of_influence, is_less_than_usual = first > second, max(first, second) < 0
     first, second = abs(first), abs(second)
     if engine.options.mode == "variance":
         shares, reason = (math.nan, math.nan), "the surrogate knows least about it"
-    elif not first + second > 0:
+    elif not first + second > rounding:
         shares, reason = (math.nan, math.nan), "nothing sets it apart"
     else:
         shares = first / (first + second), second / (first + second)
         settles = "its answer should settle most" if engine.options.mode == "lookahead" else "it is hard"
-        reason = _of_influence(n_taught) if shares[0] > shares[1] else settles
+        reason = _of_influence(n_taught) if of_influence else settles
+        if is_less_than_usual:
+            reason = "nothing speaks for it more than for others"
     right, judged = ledger.accuracy()
     influence, doubt = engine.influence_scale * rows.influence(), rows.means.uncertainty()
     return Explanation(
