@@ -6,13 +6,20 @@ from tests.literal import literal_of
 from tests.pools import make_pool, relative_error
 from understudy import PoolExhausted, Surrogate, UnderstudyError
 from understudy.core.engine import DRIFT_LIMIT, DRIFT_SAFETY
+from understudy.core.options import METHODS, MODES_OF, Method
+
+BOTH = pytest.mark.parametrize("method", METHODS)
+MODES = [
+    ("paper", "combined"), ("paper", "uncertainty"), ("paper", "influence"), ("paper", "lookahead"),
+    ("understudy", "product"), ("understudy", "uncertainty"), ("understudy", "uniform"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", ["combined", "uncertainty", "lookahead"])
-def test_a_rehearsal_is_asking_and_telling(mode: str) -> None:
+@pytest.mark.parametrize(("method", "mode"), MODES)
+def test_a_rehearsal_is_asking_and_telling(method: Method, mode: str) -> None:
     pool = make_pool(80, 3, seed=1)
     rehearsed, played = (
-        Surrogate(pool.features, 3, basis_size=15, mode=mode).anchor(pool.probs, [0, 1])  # type: ignore[arg-type]
+        Surrogate(pool.features, 3, basis_size=15, mode=mode, method=method).anchor(pool.probs, [0, 1])
         for _ in range(2)
     )
     for s in (rehearsed, played):
@@ -30,11 +37,11 @@ def test_a_rehearsal_is_asking_and_telling(mode: str) -> None:
     assert rehearsed.undo(13)._ledger.pending.keys() == played.undo(13)._ledger.pending.keys()
 
 
-@pytest.mark.parametrize("mode", ["combined", "influence", "lookahead"])
-def test_picks_that_nobody_answers_are_the_same_in_one_go(mode: str) -> None:
+@pytest.mark.parametrize(("method", "mode"), MODES)
+def test_picks_that_nobody_answers_are_the_same_in_one_go(method: Method, mode: str) -> None:
     pool = make_pool(80, 3, seed=1)
     at_once, one_by_one = (
-        Surrogate(pool.features, 3, basis_size=15, mode=mode).anchor(pool.probs, [0, 1])  # type: ignore[arg-type]
+        Surrogate(pool.features, 3, basis_size=15, mode=mode, method=method).anchor(pool.probs, [0, 1])
         for _ in range(2)
     )
     for s in (at_once, one_by_one):
@@ -49,9 +56,12 @@ def test_picks_that_nobody_answers_are_the_same_in_one_go(mode: str) -> None:
     np.testing.assert_allclose(at_once.utility, one_by_one.utility, atol=1e-4)  # rows are float32
 
 
-def test_a_rehearsal_says_by_what_each_row_was_picked() -> None:
+@BOTH
+def test_a_rehearsal_says_by_what_each_row_was_picked(method: Method) -> None:
     pool = make_pool(60, 3, seed=4)
-    rehearsed, played = (Surrogate(pool.features, 3, basis_size=15).anchor(pool.probs, [0, 1]) for _ in range(2))
+    rehearsed, played = (
+        Surrogate(pool.features, 3, basis_size=15, method=method).anchor(pool.probs, [0, 1]) for _ in range(2)
+    )
     rows, values = rehearsed.rehearse_proposals(pool.labels, 6)
     for row, value in zip(rows, values, strict=True):
         expected, utility = played.propose()
@@ -60,9 +70,10 @@ def test_a_rehearsal_says_by_what_each_row_was_picked() -> None:
         played.tell([row], [pool.labels[row]])
 
 
-def test_a_rehearsal_before_the_first_anchor_judges_nobody() -> None:
+@BOTH
+def test_a_rehearsal_before_the_first_anchor_judges_nobody(method: Method) -> None:
     pool = make_pool(40, 3, seed=2)
-    s = Surrogate(pool.features, 3, basis_size=10)
+    s = Surrogate(pool.features, 3, basis_size=10, method=method)
     assert len(set(s.rehearse(pool.labels, 5).tolist())) == 5
     assert s._ledger.accuracy() == (0, 0)
 
@@ -77,9 +88,10 @@ def test_a_rehearsal_takes_labels_for_all_rows_and_no_more_rows_than_there_are()
     assert not s._ledger.answers
 
 
-def test_an_interrupted_rehearsal_never_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+@BOTH
+def test_an_interrupted_rehearsal_never_happened(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = make_pool(40, 3, seed=2)
-    s, untouched = (Surrogate(pool.features, 3, basis_size=10).anchor(pool.probs, [0]) for _ in range(2))
+    s, untouched = (Surrogate(pool.features, 3, basis_size=10, method=method).anchor(pool.probs, [0]) for _ in range(2))
     engine, calls = s._engine, iter(range(100))
     assert engine is not None
     step = engine.step
@@ -97,9 +109,10 @@ def test_an_interrupted_rehearsal_never_happened(monkeypatch: pytest.MonkeyPatch
     assert s.rehearse(pool.labels, 10).tolist() == untouched.rehearse(pool.labels, 10).tolist()
 
 
-def test_drift_is_seen_and_refreshed_away() -> None:
+@BOTH
+def test_drift_is_seen_and_refreshed_away(method: Method) -> None:
     pool = make_pool(300, 3, seed=3)
-    s = Surrogate(pool.features, 3, basis_size=20, dtype="float64").anchor(pool.probs, [0])
+    s = Surrogate(pool.features, 3, basis_size=20, dtype="float64", method=method).anchor(pool.probs, [0])
     s.tell(s.ask(), [0])
     s.ask()
     engine = s._engine
@@ -114,9 +127,10 @@ def test_drift_is_seen_and_refreshed_away() -> None:
     assert relative_error(s.influence, literal.influence_by_formula()) < 1e-10
 
 
-def test_drift_is_seen_by_those_who_only_tell() -> None:
+@BOTH
+def test_drift_is_seen_by_those_who_only_tell(method: Method) -> None:
     pool = make_pool(300, 3, seed=3)
-    s = Surrogate(pool.features, 3, basis_size=20, dtype="float64").anchor(pool.probs, [0])
+    s = Surrogate(pool.features, 3, basis_size=20, dtype="float64", method=method).anchor(pool.probs, [0])
     assert s.influence[5] > 0
     s._rows.h *= 1 + 1e-3
     s.tell([5], [1])
@@ -124,12 +138,15 @@ def test_drift_is_seen_by_those_who_only_tell() -> None:
     assert relative_error(s.influence, literal.influence_by_formula()) < 1e-10
 
 
+@BOTH
 @pytest.mark.parametrize("n", [300, 3000])
-def test_small_drift_changes_no_pick(n: int) -> None:
+def test_small_drift_changes_no_pick(method: Method, n: int) -> None:
     """The leaders are computed exactly: noise in what rows carry along decides nothing."""
     pool = make_pool(n, 3, seed=4)
     pool = pool.take(np.argsort(pool.features[:, 0]).tolist())  # neighbours are alike
-    s = Surrogate(pool.features, 3, basis_size=20, dtype="float64", mode="influence").anchor(pool.probs, [0])
+    s = Surrogate(pool.features, 3, basis_size=20, dtype="float64", mode="influence", method=method).anchor(
+        pool.probs, [0]
+    )
     first, second = np.argsort(-s.influence)[:2].tolist()
     rows = s._rows
     rows.h[first] = (1 - 1e-9) * rows.var[first] * rows.h[second] / rows.var[second]  # now it looks second best
@@ -140,7 +157,7 @@ def test_small_drift_changes_no_pick(n: int) -> None:
 def test_influence_counts_however_small_it_is_and_rounding_does_not() -> None:
     """All basis points labelled: what is left is 1e-8 of what there was, and squared. It is still the truth."""
     pool = make_pool(200, 3, seed=7)
-    s = Surrogate(pool.features, 3, basis=(pool.features[:20], pool.probs[:20]), dtype="float64")
+    s = Surrogate(pool.features, 3, basis=(pool.features[:20], pool.probs[:20]), dtype="float64", method="paper")
     s.anchor(pool.probs, np.arange(20)).tell([30, 31, 32], [0, 1, 2])
     literal = literal_of(s, pool.features, pool.probs)
     assert s.influence[20:].max() < 1e-8
@@ -158,9 +175,10 @@ def test_influence_counts_however_small_it_is_and_rounding_does_not() -> None:
     assert (terms[0] == 0).all()
 
 
-def test_wear_of_many_take_outs_leads_to_a_rebuild() -> None:
+@BOTH
+def test_wear_of_many_take_outs_leads_to_a_rebuild(method: Method) -> None:
     pool = make_pool(60, 3, seed=5)
-    s = Surrogate(pool.features, 3, basis_size=10, dtype="float64").anchor(pool.probs, [0])
+    s = Surrogate(pool.features, 3, basis_size=10, dtype="float64", method=method).anchor(pool.probs, [0])
     s.tell([5, 6], [0, 1])
     engine = s._engine
     assert engine is not None
@@ -174,13 +192,14 @@ def test_wear_of_many_take_outs_leads_to_a_rebuild() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 @pytest.mark.parametrize("n_classes", [12, 60])
-@pytest.mark.parametrize("mode", ["combined", "influence", "uncertainty", "uniform", "variance", "lookahead"])
-def test_gpu_picks_are_the_cpus(mode: str, n_classes: int) -> None:
+@pytest.mark.parametrize(("method", "mode"), [(method, mode) for method in METHODS for mode in MODES_OF[method]])
+def test_gpu_picks_are_the_cpus(method: Method, mode: str, n_classes: int) -> None:
     """Recorded and replayed, with rows dropped; the last picks are made one by one."""
     pool = make_pool(1500, n_classes, seed=6)
-    basis = (pool.features[:50] + 0.3, pool.probs[:50])
+    U, V = pool.features[:50] + 0.3, pool.probs[:50]
+    basis = (U, V) if method == "paper" else U
     here, there = (
-        Surrogate(pool.features, n_classes, basis=basis, device=device, mode=mode, dtype="float64")  # type: ignore[arg-type]
+        Surrogate(pool.features, n_classes, basis=basis, device=device, mode=mode, dtype="float64", method=method)
         .anchor(pool.probs, np.arange(20))
         .drop([100, 101])
         for device in ("cpu", "cuda")

@@ -4,12 +4,15 @@ import pytest
 from tests.literal import literal_of
 from tests.pools import make_pool
 from understudy import Surrogate
+from understudy.core.options import METHODS, Method
 
 POOL = make_pool(60, 3, seed=1)
 
 
 def surrogate(mode: str = "combined") -> Surrogate:
-    s = Surrogate(POOL.features, 3, basis_size=12, dtype="float64", mode=mode)  # type: ignore[arg-type]
+    """By the mode's own method: a product is the understudy's, all else the paper's."""
+    method: Method = "understudy" if mode == "product" else "paper"
+    s = Surrogate(POOL.features, 3, basis_size=12, dtype="float64", mode=mode, method=method)
     return s.anchor(POOL.probs, [0, 1]).tell(range(10, 20), POOL.labels[10:20])
 
 
@@ -29,8 +32,40 @@ def test_shares_and_values_are_those_of_the_utility() -> None:
     assert mean == pytest.approx(s.mean[30].max())
 
 
-def test_it_names_the_rows_that_would_lose_most_variance() -> None:
-    s = surrogate()
+def test_a_product_is_explained_by_how_far_each_factor_is_from_an_ordinary_rows() -> None:
+    s = surrogate("product")
+    askable, (row,) = s.askable, s.ask().tolist()
+    s.release([row])
+    for one in (row, 30, 47):
+        why = s.explain(one)
+        assert why.utility == pytest.approx(why.influence * why.uncertainty) == pytest.approx(s.utility[one])
+        assert (why.influence, why.uncertainty) == pytest.approx((s.influence[one], s.uncertainty[one]))
+        terms = [abs(np.log(values[one]) - np.log(values[askable]).mean()) for values in (s.influence, s.uncertainty)]
+        assert why.influence_share == pytest.approx(terms[0] / sum(terms))
+        assert why.influence_share + why.uncertainty_share == pytest.approx(1)
+        for values, quartiles in (
+            (s.influence, why.influence_quartiles),
+            (s.uncertainty, why.uncertainty_quartiles),
+        ):
+            exact = np.quantile(values[askable], [0.25, 0.5, 0.75], method="nearest")
+            np.testing.assert_allclose(quartiles, exact, rtol=1e-6)
+
+
+def test_the_last_terms_of_a_product_sum_to_its_logarithm_over_that_of_an_ordinary_row() -> None:
+    s = surrogate("product")
+    u, influence, doubt = s.utility, s.influence, s.uncertainty
+    (row,) = s.ask().tolist()
+    askable = s.askable  # the others
+    usual = np.exp(np.log(u[askable]).mean())
+    assert sum(s.last_terms) == pytest.approx(np.log(u[row] / usual))
+    first, second = s.last_terms
+    assert first == pytest.approx(np.log(influence[row]) - np.log(influence[askable]).mean())
+    assert second == pytest.approx(np.log(doubt[row]) - np.log(doubt[askable]).mean())
+
+
+@pytest.mark.parametrize("mode", ["combined", "product"])
+def test_it_names_the_rows_that_would_lose_most_variance(mode: str) -> None:
+    s = surrogate(mode)
     why = s.explain(30, n_rows=4)
     before = literal_of(s, POOL.features, POOL.probs)
     after = before.variance([*before.explained(), 30])
@@ -57,13 +92,29 @@ def test_it_names_the_nearest_labelled_rows_and_their_labels() -> None:
 def test_one_plain_line() -> None:
     assert str(surrogate("influence").explain(30)).startswith("row 30: it says most about others: ")
     assert str(surrogate("uncertainty").explain(30)).startswith("row 30: it is hard (now class ")
-    fresh = Surrogate(np.ones((9, 2)), 2, basis_size=3)
-    assert str(fresh.explain(4)) == "row 4: nothing sets it apart (now any class)"
-    assert fresh.explain(4).nearest == ()
+    for method in METHODS:
+        fresh = Surrogate(np.ones((9, 2)), 2, basis_size=3, method=method)  # type: ignore[arg-type]
+        assert str(fresh.explain(4)) == "row 4: nothing sets it apart (now any class)"
+        assert fresh.explain(4).nearest == ()
 
 
-def test_explaining_changes_nothing() -> None:
-    s, untouched = surrogate(), surrogate()
+def test_the_reason_for_a_product_is_the_factor_that_is_above_the_usual() -> None:
+    s = surrogate("product")
+    askable = s.askable
+    influence, doubt = (np.log(values) - np.log(values[askable]).mean() for values in (s.influence, s.uncertainty))
+    begins = {"influence": "it says most", "doubt": "it is hard", "neither": "nothing speaks for it more than for"}
+    seen = set()
+    for row in askable:
+        above = "influence" if influence[row] > doubt[row] else "doubt"
+        above = "neither" if max(influence[row], doubt[row]) < 0 else above
+        assert s.explain(row).reason.startswith(begins[above])
+        seen.add(above)
+    assert seen == set(begins)
+
+
+@pytest.mark.parametrize("mode", ["combined", "product"])
+def test_explaining_changes_nothing(mode: str) -> None:
+    s, untouched = surrogate(mode), surrogate(mode)
     s.explain(30)
     assert s.ask(5).tolist() == untouched.ask(5).tolist()
 
@@ -76,15 +127,17 @@ def test_lookahead_and_variance_are_explained_too() -> None:
         why = surrogate("lookahead").explain(row)
         assert 0 <= why.influence_share <= 1
         assert why.influence_share + why.uncertainty_share == pytest.approx(1)
-    few = Surrogate(POOL.features, 3, basis_size=12, mode="lookahead", lookahead_candidates=2).anchor(POOL.probs, [0])
+    few = Surrogate(POOL.features, 3, basis_size=12, mode="lookahead", lookahead_candidates=2, method="paper")
+    few.anchor(POOL.probs, [0])
     few.tell(range(10, 20), POOL.labels[10:20])
     for row in [*few.ask().tolist(), 33]:
         assert np.isfinite(few.explain(row).utility)  # though it was not among those tried
 
 
+@pytest.mark.parametrize("mode", ["combined", "product"])
 @pytest.mark.parametrize("others", [0, 2])
-def test_a_row_that_was_asked_for_is_explained_as_it_was_before(others: int) -> None:
-    s, twin = surrogate(), surrogate()
+def test_a_row_that_was_asked_for_is_explained_as_it_was_before(mode: str, others: int) -> None:
+    s, twin = surrogate(mode), surrogate(mode)
     if others:
         s.ask(others)
         twin.ask(others)

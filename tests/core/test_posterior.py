@@ -15,16 +15,18 @@ class Small:
         self.nu = torch.from_numpy(rng.uniform(0.1, 0.5, N))
         self.probs = torch.from_numpy(rng.dirichlet(np.ones(C), N))
         self.targets = torch.from_numpy(np.eye(C)[rng.integers(0, C, N)])
+        self.omega = torch.from_numpy(rng.uniform(0.1, 1.0, N))
 
     def scratch(self, told: list[int], pending: list[int], open_rows: list[int]) -> Posterior:
         precision = (self.W[told] / self.nu[told, None]).T @ self.W[told]
         taught = (self.W[told] / self.nu[told, None]).T @ (self.targets - self.probs)[told]
         R_told, B = weights_given(precision, taught)
         R, _ = weights_given(precision + (self.W[pending] / self.nu[pending, None]).T @ self.W[pending], taught)
-        return Posterior(R, self.W[open_rows].T @ self.W[open_rows], B, R_told if pending else None)
+        M = (self.W[open_rows] * self.omega[open_rows, None]).T @ self.W[open_rows]
+        return Posterior(R, M, B, R_told if pending else None)
 
     def look(self, posterior: Posterior, row: int) -> Closeup:
-        stats = torch.stack([self.nu[row], self.nu[row], torch.ones_like(self.nu[row])])[None]
+        stats = torch.stack([self.nu[row], self.nu[row], torch.ones_like(self.nu[row]), self.omega[row]])[None]
         return posterior.look(self.W[[row]], self.probs[[row]], stats)
 
 
@@ -49,7 +51,7 @@ def test_look_is_what_the_posterior_says() -> None:
 def test_one_of_several_is_that_one() -> None:
     small = Small()
     posterior = small.scratch([1, 2], [], [3, 4, 5])
-    stats = torch.stack([small.nu, 2 * small.nu, 3 * small.nu], 1)[:4]
+    stats = torch.stack([small.nu, 2 * small.nu, 3 * small.nu, small.omega], 1)[:4]
     several = posterior.look(small.W[:4], small.probs[:4], stats)
     one = several.one(torch.tensor([2]))
     for name, value in vars(several).items():
@@ -117,7 +119,8 @@ def test_joining_and_leaving_the_pool() -> None:
     step = posterior.join_pool(small.look(posterior, 5), sign=1)
     np.testing.assert_allclose(posterior.M, small.scratch([0], [], [2, 3, 5]).M, atol=1e-13)
     s = small.W @ step.p
-    np.testing.assert_allclose(step.on_square * s * s, (small.W @ posterior.R @ small.W[5]) ** 2, atol=1e-13)
+    counts = small.omega[5] * (small.W @ posterior.R @ small.W[5]) ** 2
+    np.testing.assert_allclose(step.on_square * s * s, counts, atol=1e-13)
     posterior.join_pool(small.look(posterior, 2), sign=-1)
     np.testing.assert_allclose(posterior.M, small.scratch([0], [], [3, 5]).M, atol=1e-13)
 

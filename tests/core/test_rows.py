@@ -7,38 +7,48 @@ import torch
 from tests.pools import Pool, make_pool
 from understudy import Surrogate
 from understudy.core.engine import CANDIDATES
+from understudy.core.features import Features
+from understudy.core.options import METHODS, Method
 from understudy.core.rows import STEPS_AT_A_TIME, Rows
 from understudy.core.utilities import choose
 
 
 def anchored(pool: Pool, **options: object) -> Surrogate:
-    return Surrogate(pool.features, pool.n_classes, basis_size=15, dtype="float64", **options).anchor(  # type: ignore[arg-type]
-        pool.probs, [0, 1]
-    )
+    s = Surrogate(pool.features, pool.n_classes, basis_size=15, dtype="float64", **options)  # type: ignore[arg-type]
+    return s.anchor(pool.probs, [0, 1])
 
 
 def shard(whole: Surrogate, pool: Pool, rows: slice) -> Rows:
     """Some of the surrogate's rows on their own, told nothing but the kernel and their predictions."""
-    part = Rows(whole._rows.of_features[rows].clone(), whole.noise)
-    part.anchor(whole._kernel, torch.from_numpy(pool.probs[rows]), "softmax", 0.0)
+    part = Rows(whole._kernel, whole.options, Features(pool.features[rows]))
+    probs = torch.from_numpy(pool.probs[rows])
+    part.anchor(whole._kernel, probs, torch.ones(len(probs), dtype=torch.bool), has_learner=True)
     part.set_masks(whole._rows.is_open[rows], ~whole._rows.is_closed[: len(whole)][rows], whole._rows.is_in_pool[rows])
     return part
 
 
-def test_two_shards_follow_the_small_vectors_and_find_the_same_rows() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_two_shards_follow_the_small_vectors_and_find_the_same_rows(method: Method) -> None:
     pool = make_pool(90, 4, seed=1)
-    whole = anchored(pool)
+    whole = anchored(pool, method=method)
     engine = whole._engine
     assert engine is not None
     parts = [shard(whole, pool, slice(0, 50)), shard(whole, pool, slice(50, 90))]
     starts = [0, 50]
     np.testing.assert_allclose(parts[0].gram() + parts[1].gram(), engine.posterior.M, atol=1e-10)
+    if method == "understudy":  # the mean row of the pool, from those of its parts
+        middle = (len(parts[0]) * parts[0].middle + len(parts[1]) * parts[1].middle) / len(whole)
+        np.testing.assert_allclose(middle, whole._rows.middle, atol=1e-12)
     for part in parts:
         part.refresh(engine.posterior.R, engine.posterior.M)
     for _ in range(12):
         engine.settle()
-        moments = parts[0].survey("combined", False) + parts[1].survey("combined", False)
-        weights = engine.weights(moments)
+        for part in parts:
+            part.measure()
+        weights = None
+        if method == "paper":
+            inverse = (parts[0].moments() + parts[1].moments()).inverse_std(engine.resolution, engine.least)
+            weights = inverse * (engine.tally / engine.tally.sum())
         leaders = [part.best(weights, CANDIDATES, 1e-10) for part in parts]
         rows = torch.cat([rows + start for (rows, _), start in zip(leaders, starts, strict=True)])
         values = torch.cat([values for _, values in leaders])
@@ -55,10 +65,11 @@ def test_two_shards_follow_the_small_vectors_and_find_the_same_rows() -> None:
     np.testing.assert_allclose(together, whole._rows.means.uncertainty(), rtol=1e-10)
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("count", [1, 2, 3, STEPS_AT_A_TIME + 1])
-def test_many_answers_in_one_pass_are_many_answers(count: int) -> None:
+def test_many_answers_in_one_pass_are_many_answers(method: Method, count: int) -> None:
     pool = make_pool(90, 4, seed=2)
-    together, apart = anchored(pool), anchored(pool)
+    together, apart = anchored(pool, method=method), anchored(pool, method=method)
     rows = np.arange(20, 20 + count)
     together.tell(rows, pool.labels[rows])
     for row in rows:
@@ -68,11 +79,12 @@ def test_many_answers_in_one_pass_are_many_answers(count: int) -> None:
     np.testing.assert_allclose(together.uncertainty, apart.uncertainty, rtol=1e-10)
 
 
-def test_more_answers_than_are_worth_a_pass_refresh_instead() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_more_answers_than_are_worth_a_pass_refresh_instead(method: Method) -> None:
     pool = make_pool(90, 4, seed=3)
-    s = anchored(pool)
+    s = anchored(pool, method=method)
     s.tell(np.arange(20, 60), pool.labels[20:60])
-    fresh = anchored(pool)
+    fresh = anchored(pool, method=method)
     for row in range(20, 60):
         fresh.tell([row], pool.labels[[row]])
         fresh.ask()
