@@ -192,8 +192,8 @@ class Margins(_Moved):
 
     Without `follows` it is that of the predictions, and no label changes it. With few classes the whole table is moved
     and searched in pieces that stay in a core's cache, so that it goes through memory once. With many, a few
-    of each row's largest classes are followed between two waves, and those that rise join them; a class that is neither
-    can be missed until the row's next wave.
+    of each row's largest classes are followed between two waves, and the class that rises most joins them; one that
+    is neither can be missed until the row's next wave.
     """
 
     def __init__(self, probs: Float[Tensor, "n c"], floor: float, tolerance: float, follows: bool) -> None:
@@ -278,17 +278,24 @@ class Margins(_Moved):
     def _exchange(
         self, columns: slice, classes: Int[Tensor, "m"], change: Float[Tensor, "m"], s: Float[Tensor, "b"]
     ) -> None:
-        moved = self.Z[:, columns][classes].addr_(change, s)
-        self.Z[:, columns][classes] = moved
-        largest, tracked = self.largest[:, columns], self.tracked[:, columns]
+        Z, largest, tracked = self.Z[:, columns], self.largest[:, columns], self.tracked[:, columns]
+        Z[classes] = Z[classes].addr_(change, s)
         everywhere = torch.zeros_like(self.past_change[0]).index_copy_(0, classes, change)
         largest.addcmul_(everywhere.index_select(0, tracked.flatten()).view_as(largest), s)
-        # Of the classes that moved, the one that is largest now is followed in the last place.
-        value, winner = moved.max(0)
-        riser = classes.to(tracked.dtype)[winner]
-        joins = (value > largest[-1]) & (tracked != riser).all(0)
-        largest[-1] = torch.where(joins, value, largest[-1])
-        tracked[-1] = torch.where(joins, riser, tracked[-1])
+        # What may overtake is the class that rises most, with a negative covariance the one that falls most. It is
+        # followed in place of the least.
+        extremes = classes[torch.stack([change.argmin(), change.argmax()])]
+        falling, rising = Z[extremes]
+        is_rising = s > 0
+        value = torch.where(is_rising, rising, falling)
+        riser = torch.where(is_rising, extremes[1], extremes[0]).to(tracked.dtype)
+        least, place = largest.min(0)
+        joins = value > least
+        for is_other in tracked != riser:  # many times as quick as `all`
+            joins &= is_other
+        place = torch.where(joins, place, 0)[None]
+        largest.scatter_(0, place, torch.where(joins, value, largest[0])[None])
+        tracked.scatter_(0, place, torch.where(joins, riser, tracked[0])[None])
         self._note(columns, largest)
 
 
