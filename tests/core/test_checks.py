@@ -8,6 +8,7 @@ import torch
 
 from tests.pools import make_pool
 from understudy import PoolExhausted, Surrogate, UnderstudyError
+from understudy.core.options import METHODS, Method
 
 POOL = make_pool(30, 3, seed=1)
 
@@ -88,11 +89,12 @@ BAD_CALLS: dict[str, tuple[Callable[[Surrogate], object], str]] = {
 }
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", BAD_CALLS)
-def test_a_bad_call_says_why_and_changes_nothing(name: str) -> None:
+def test_a_bad_call_says_why_and_changes_nothing(method: Method, name: str) -> None:
     call, message = BAD_CALLS[name]
-    s = surrogate()
-    before, untouched = s.state_dict(), surrogate()
+    s = surrogate(method=method)
+    before, untouched = s.state_dict(), surrogate(method=method)
     with pytest.raises(UnderstudyError, match=message) as caught:
         call(s)
     assert isinstance(caught.value, ValueError)
@@ -107,7 +109,7 @@ def test_a_bad_call_says_why_and_changes_nothing(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "best"}, "mode must be one of combined, influence, .*; got 'best'"),
+        ({"mode": "best"}, "mode must be one of .*combined, influence, .*; got 'best'"),
         ({"link": "probit"}, "link must be one of softmax, simplex, logit, residual; got 'probit'"),
         ({"dtype": "float16"}, "dtype must be one of float32, float64; got 'float16'"),
         ({"old_targets": "one"}, "old_targets must be one of zero, residual"),
@@ -129,6 +131,7 @@ def test_a_bad_call_says_why_and_changes_nothing(name: str) -> None:
         ({"random_state": "abc"}, "random_state must be a whole number of at least 0, .* got 'abc'"),
         ({"random_state": -1}, "random_state must be a whole number of at least 0, .* got -1"),
         ({"width": None}, "width must be a positive number, got None"),
+        ({"explained": 0.9}, "method 'paper' has no use for explained"),
         ({"noise": "low"}, "noise must be a non-negative number, got 'low'"),
         ({"exclude_self": "no"}, "exclude_self must be True or False, got 'no'"),
         ({"basis": 7}, r"basis must be a pair \(U, V\)"),
@@ -137,7 +140,27 @@ def test_a_bad_call_says_why_and_changes_nothing(name: str) -> None:
 )
 def test_bad_options_are_named(options: dict[str, object], message: str) -> None:
     with pytest.raises(UnderstudyError, match=message):
-        Surrogate(POOL.features, **({"n_classes": 3, "basis_size": 8} | options))  # type: ignore[arg-type]
+        Surrogate(POOL.features, **({"n_classes": 3, "basis_size": 8, "method": "paper"} | options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"link": "softmax"}, "method 'understudy' has no use for link; leave it out, or give method='paper'"),
+        ({"explained": 1.5}, "explained must be"),
+        ({"basis": np.ones((3, 4))}, r"basis must be an array U of shape \(k, 5\), got \(3, 4\)"),
+        ({"basis": np.ones((0, 5))}, r"basis must be an array U of shape \(k, 5\), got \(0, 5\)"),
+        ({"basis": (np.ones((3, 5)), np.ones((3, 3)))}, "basis must be an array U: k points of features, a row each"),
+        ({"basis": np.full((3, 5), np.inf)}, "basis must be finite"),
+        ({"method": "best"}, "method must be one of understudy, paper; got 'best'"),
+        ({"n_classes": 0}, "n_classes must be a whole number of at least 1, got 0"),
+        ({"basis_size": 0}, "basis_size must be a whole number of at least 1, got 0"),
+        ({"random_state": -1}, "random_state must be a whole number of at least 0, .* got -1"),
+    ],
+)
+def test_bad_options_of_the_default_are_named(options: dict[str, object], message: str) -> None:
+    with pytest.raises(UnderstudyError, match=message):
+        Surrogate(POOL.features, **({"n_classes": 3} | options))  # type: ignore[arg-type]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -154,8 +177,9 @@ def test_exhausted_pools_have_their_own_error() -> None:
 # -- odd but meant: a defined result -------------------------------------------------------------------------------
 
 
-def test_nothing_trained_on_means_a_model_from_elsewhere() -> None:
-    s = Surrogate(POOL.features, 3, basis_size=8).anchor(POOL.probs, [])
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_trained_on_means_a_model_from_elsewhere(method: Method) -> None:
+    s = Surrogate(POOL.features, 3, basis_size=8, method=method).anchor(POOL.probs, [])
     np.testing.assert_allclose(s.mean, POOL.probs, rtol=1e-6)
     assert len(s.ask(30)) == 30
 
@@ -169,27 +193,32 @@ def test_single_rows_and_labels_need_no_list() -> None:
     assert list(s._ledger.answers) == [5, 6, row, 9]
 
 
-def test_half_precision_features_and_predictions_are_cast() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_half_precision_features_and_predictions_are_cast(method: Method) -> None:
     large = POOL.features * 1000 + 30_000
-    half = Surrogate(large.astype(np.float16), 3, basis_size=8).anchor(POOL.probs.astype(np.float16), [0])
-    same = Surrogate(large.astype(np.float16).astype(np.float64), 3, basis_size=8)
+    half = Surrogate(large.astype(np.float16), 3, basis_size=8, method=method).anchor(
+        POOL.probs.astype(np.float16), [0]
+    )
+    same = Surrogate(large.astype(np.float16).astype(np.float64), 3, basis_size=8, method=method)
     same.anchor(POOL.probs.astype(np.float16).astype(np.float64), [0])
     assert np.isfinite(half.utility).all()
     np.testing.assert_array_equal(half.ask(5), same.ask(5))
 
 
-def test_inputs_are_never_written_to() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_inputs_are_never_written_to(method: Method) -> None:
     features, predictions = POOL.features.astype(np.float32), POOL.probs.astype(np.float32)
     copies = features.copy(), predictions.copy()
-    s = Surrogate(features, 3, basis_size=8).anchor(predictions, [0])
+    s = Surrogate(features, 3, basis_size=8, method=method).anchor(predictions, [0])
     s.rehearse(POOL.labels, 10)
     s.add_class()
     np.testing.assert_array_equal(features, copies[0])
     np.testing.assert_array_equal(predictions, copies[1])
 
 
-def test_a_pool_of_one_row() -> None:
-    s = Surrogate(np.ones((1, 4)), 2)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_pool_of_one_row(method: Method) -> None:
+    s = Surrogate(np.ones((1, 4)), 2, method=method)
     assert s.ask() == [0]
     s.tell([0], [1])
     assert np.isfinite(s.mean).all()
@@ -197,33 +226,37 @@ def test_a_pool_of_one_row() -> None:
         s.ask()
 
 
-def test_one_class_only() -> None:
-    s = Surrogate(POOL.features, 1, basis_size=8).anchor(np.ones((30, 1)), [0])
+@pytest.mark.parametrize("method", METHODS)
+def test_one_class_only(method: Method) -> None:
+    s = Surrogate(POOL.features, 1, basis_size=8, method=method).anchor(np.ones((30, 1)), [0])
     rows = s.ask(3)
     s.tell(rows, [0, 0, 0])
-    assert (s.uncertainty == 0).all()
+    assert (s.uncertainty == (1 if method == "understudy" else 0)).all()  # without a choice there is nothing to weigh
     assert s.accuracy == 1.0
     assert len(s.ask(5)) == 5
     s.add_class().tell([int(s._ledger.open_mask().nonzero()[0][0])], [1])
     assert s.mean.shape == (30, 2)
 
 
-def test_labels_of_one_class_only() -> None:
-    s = surrogate()
+@pytest.mark.parametrize("method", METHODS)
+def test_labels_of_one_class_only(method: Method) -> None:
+    s = surrogate(method=method)
     s.tell(range(10, 20), np.zeros(10, dtype=int))
     assert np.isfinite(s.utility).all()
 
 
-def test_constant_features_are_told_apart_by_predictions_alone() -> None:
-    s = Surrogate(np.full((30, 5), 7.0), 3, basis_size=8).anchor(POOL.probs, [0])
+@pytest.mark.parametrize("method", METHODS)
+def test_constant_features_are_told_apart_by_predictions_alone(method: Method) -> None:
+    s = Surrogate(np.full((30, 5), 7.0), 3, basis_size=8, method=method).anchor(POOL.probs, [0])
     s.rehearse(POOL.labels, 10)
     assert np.isfinite(s.utility).all()
 
 
-def test_duplicated_rows() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_duplicated_rows(method: Method) -> None:
     """All rows twice: the doubles of what is labelled are worth little, and nothing breaks."""
     features, predictions = np.repeat(POOL.features, 2, axis=0), np.repeat(POOL.probs, 2, axis=0)
-    s = Surrogate(features, 3, basis_size=8, mode="influence", dtype="float64").anchor(predictions, [])
+    s = Surrogate(features, 3, basis_size=8, mode="influence", dtype="float64", method=method).anchor(predictions, [])
     before = s.influence
     first = int(s.ask()[0])
     s.tell([first], [0])
@@ -231,15 +264,17 @@ def test_duplicated_rows() -> None:
     assert s.influence[first + 1] < before[first + 1]
 
 
-def test_more_basis_points_than_rows() -> None:
-    s = Surrogate(POOL.features, 3, basis_size=500).anchor(POOL.probs, [0])
+@pytest.mark.parametrize("method", METHODS)
+def test_more_basis_points_than_rows(method: Method) -> None:
+    s = Surrogate(POOL.features, 3, basis_size=500, method=method).anchor(POOL.probs, [0])
     assert len(s._kernel.U) == 30
     assert np.isfinite(s.utility).all()
     assert len(set(s.rehearse(POOL.labels, 29).tolist())) == 29
 
 
-def test_dropped_rows_stay_dropped_and_take_their_answers_along() -> None:
-    s = surrogate()
+@pytest.mark.parametrize("method", METHODS)
+def test_dropped_rows_stay_dropped_and_take_their_answers_along(method: Method) -> None:
+    s = surrogate(method=method)
     s.drop([5, 9]).drop([5])
     assert 5 not in s._ledger.answers
     with pytest.raises(UnderstudyError, match="row 9 was dropped from the pool"):
@@ -252,13 +287,13 @@ def test_dropped_rows_stay_dropped_and_take_their_answers_along() -> None:
 
 
 def test_a_dropped_row_needs_no_label() -> None:
-    s = Surrogate(POOL.features, 3, basis_size=8, old_targets="residual").tell([1, 2], [0, 1]).drop([1])
+    s = Surrogate(POOL.features, 3, basis_size=8, old_targets="residual", method="paper").tell([1, 2], [0, 1]).drop([1])
     s.anchor(POOL.probs, [1, 2])
     assert not s._ledger.is_trained[1]
 
 
 def test_old_residuals_need_all_labels() -> None:
-    s = Surrogate(POOL.features, 3, basis_size=8, old_targets="residual").tell([0], [1])
+    s = Surrogate(POOL.features, 3, basis_size=8, old_targets="residual", method="paper").tell([0], [1])
     with pytest.raises(UnderstudyError, match=r"row 4 was never told \(2 such\); tell them before anchoring"):
         s.anchor(POOL.probs, [0, 4, 7])
     assert not s._is_anchored
