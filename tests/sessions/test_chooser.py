@@ -3,6 +3,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
@@ -77,9 +78,13 @@ def test_the_surrogate_is_where_the_record_is_whatever_people_do(
 def test_a_chosen_item_that_is_not_asked_for_is_open_again(tmp_path: Path) -> None:
     with opened(copied(tmp_path / "one")) as session:
         chooser = session.learning.chooser
+        utilities = chooser.surrogate.utility
         choice = chooser.choose()
-        assert choice.item not in chooser.surrogate.askable
-        assert choice.utility == pytest.approx(choice.of_influence + choice.of_uncertainty)
+        others = chooser.surrogate.askable
+        assert choice.item not in others
+        assert choice.utility == pytest.approx(utilities[choice.item])
+        over_others = np.log(choice.utility) - np.log(utilities[others]).mean()
+        assert choice.of_influence + choice.of_uncertainty == pytest.approx(over_others, rel=1e-4)
         chooser.cancel(choice.item)
         assert chooser.choose().item == choice.item
 

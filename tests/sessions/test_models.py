@@ -78,12 +78,16 @@ def test_items_that_came_after_a_model_are_no_part_of_its_score(session: Session
 def test_a_surrogate_made_in_one_go_is_that_which_followed_every_move(session: Session, tmp_path: Path) -> None:
     for turn in range(12):
         label_next(session, "ann", f"k{turn}", turn % 3)
-    taught = next(iter(session.record.usable))
-    session.bad(taught, "ann", "bad")  # the model has learnt it, and it is no item any more
     session.skip(session.next("bob").item or 0, "bob", "skip")
     session.next("cy")
     with session.lock:
         require_alike(session.learning.chooser.surrogate, session.models.surrogate_now())
+    with opened(copied(tmp_path / "paper", taught=2, method="paper")) as other:
+        label_next(other, "ann", "k", 1)
+        taught = next(iter(other.record.usable))
+        other.bad(taught, "ann", "bad")  # the model has learnt it, and it is no item any more
+        with other.lock:
+            require_alike(other.learning.chooser.surrogate, other.models.surrogate_now())
     with opened(copied(tmp_path / "untaught")) as other:
         other.label(3, 1, "ann", "k")
         other.next("bob")
@@ -94,6 +98,8 @@ def test_a_surrogate_made_in_one_go_is_that_which_followed_every_move(session: S
 def test_the_best_label_promises_less_as_labels_come(session: Session) -> None:
     surrogate = session.learning.chooser.surrogate
     first = best_influence(surrogate)
+    assert session.models.first_influence is not None
+    assert first < session.models.first_influence, "while nothing was decided every label promised more"
     surrogate.tell(surrogate.ask(5), [0] * 5)
     assert 0 < best_influence(surrogate) < first
     surrogate.skip(list(range(40)))

@@ -186,10 +186,10 @@ def test_a_full_disk_loses_nothing(session: Session) -> None:
                 refused = str(error)
                 assert (numbers(session), session.record.seq) == before
                 assert session.next("ann").item == item
+                with pytest.raises(NotStored):  # long keys: what takes less room than the label might still be stored
+                    session.undo("ann", "u" * 100)
                 with pytest.raises(NotStored):
-                    session.undo("ann", "u")
-                with pytest.raises(NotStored):
-                    session.skip(item, "ann", "s")
+                    session.skip(item, "ann", "s" * 100)
                 assert (numbers(session), session.record.seq) == before
                 break
         require_in_step(session)

@@ -132,3 +132,55 @@ def test_a_wrong_label_stands_out_until_it_is_kept(tmp_path: Path) -> None:
         assert session.status().suspicious == len(doubts)
         session.keep(wrong, "bob", "keep")
         assert wrong not in {doubt.item for doubt in session.review()}
+
+
+def test_why_shows_each_factor_beside_those_of_the_pool(session: Session) -> None:
+    question = session.next("ann")
+    while question.ask == "audit":
+        question = label_next(session, "ann", "audit", 0)
+    assert question.item is not None
+    found = session.why(question.item)
+    assert found.influence_share is not None
+    assert found.uncertainty_share is not None
+    assert found.influence_share + found.uncertainty_share == pytest.approx(1)
+    for factor in (found.influence, found.uncertainty):
+        assert factor is not None
+        assert 0 <= factor.low <= factor.middle <= factor.high
+    assert found.influence is not None
+    assert found.uncertainty is not None
+    product = found.influence.value * found.uncertainty.value
+    assert product > found.influence.middle * found.uncertainty.middle
+    (drawn, *_) = session.record.audit_rows
+    assert session.why(drawn).influence is session.why(drawn).uncertainty is None
+
+
+def test_from_the_first_item_on_the_surrogate_chooses_and_says_so(tmp_path: Path) -> None:
+    with opened(copied(tmp_path / "one")) as session:
+        alone = session.models.surrogate()
+        for turn in range(6):
+            question = session.next("ann")
+            assert question.item is not None
+            if question.ask == "choice":
+                assert [question.item] == alone.ask().tolist()
+                assert session.why(question.item).line.startswith("There is no model yet")
+                alone.tell([question.item], [0])
+            session.label(question.item, 0, "ann", f"k{turn}")  # one class: no model comes
+        lines = {event.data["why"]["line"] for event in session.record.asks.values() if event.data["lease"] == "choice"}
+        (line,) = lines
+        assert line == "There is no model yet: its answer says most about the other items."
+
+
+@pytest.mark.parametrize("method", ["understudy", "paper"])
+def test_the_promise_falls_from_at_most_all_of_what_the_first_label_did(tmp_path: Path, method: str) -> None:
+    with opened(copied(tmp_path / "one", taught=2, method=method)) as session:
+        promises = []
+        for turn in range(20):
+            found = session.progress().hint.promise
+            assert found is not None
+            promises.append(found)
+            label_next(session, "ann", f"k{turn}", turn % 3)
+        assert 0 < promises[-1] < promises[0] <= 1
+        if method == "paper":
+            assert promises[0] == pytest.approx(1), "it is compared with the first training"
+        else:
+            assert promises[0] < 1, "something was labelled and decided by then"

@@ -2,15 +2,17 @@
 
 import json
 import re
-from math import nan
+from dataclasses import replace
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
 import pytest
 
 from understudy import Explanation, Surrogate
+from understudy.core.options import Method
 from understudy.sessions.events import Ask
-from understudy.sessions.why import line, short
+from understudy.sessions.why import NO_MODEL, line, set_apart, shares, short, without_model
 
 CLASSES = ["cat", "dog", "fox"]
 JARGON = re.compile(r"varianc|utilit|entrop|influence|surrogate|poster|nan|None|row|class \d", re.IGNORECASE)
@@ -95,6 +97,48 @@ def test_before_the_first_model_it_says_so() -> None:
     assert line(None, CLASSES, "choice").startswith("There is no model yet")
 
 
+def test_before_the_first_model_influence_alone_chooses_and_the_line_says_so() -> None:
+    assert without_model(explained(n_taught=7), "choice") == (
+        "There is no model yet; its answer would help with 7 similar items."
+    )
+    assert without_model(explained(n_taught=0), "choice") == NO_MODEL
+    assert without_model(explained(n_taught=0), None) == "There is no model yet.", "nobody chose it"
+
+
+@pytest.mark.parametrize(
+    ("terms", "product", "total"),
+    [
+        ((0.0, 2.0), (0.0, 1.0), (0.0, 1.0)),  # an ordinary influence and much doubt
+        ((-1.0, 3.0), (0.0, 1.0), (0.25, 0.75)),  # what speaks against an item is no reason for it
+        ((3.0, -1.0), (1.0, 0.0), (0.75, 0.25)),
+        ((1.0, 3.0), (0.25, 0.75), (0.25, 0.75)),
+    ],
+)
+def test_a_factor_below_the_ordinary_has_no_share_of_a_product(
+    terms: tuple[float, float], product: tuple[float, float], total: tuple[float, float]
+) -> None:
+    assert shares(*terms, is_product=True) == product
+    assert shares(*terms, is_product=False) == total
+
+
+def test_where_neither_factor_is_above_the_ordinary_there_are_no_shares() -> None:
+    assert all(map(isnan, shares(-1.0, -0.5, is_product=True)))
+    assert all(map(isnan, shares(0.0, 0.0, is_product=False)))
+
+
+def test_an_item_of_little_influence_and_some_doubt_is_hard_to_tell() -> None:
+    found = explained(
+        influence=0.01, influence_quartiles=(0.1, 0.2, 0.3), uncertainty=0.6, uncertainty_quartiles=(0.1, 0.5, 0.9),
+        influence_share=0.9, uncertainty_share=0.1, n_taught=0, prediction=((0, 0.5), (1, 0.5)),
+    )  # fmt: skip
+    assert line(found, CLASSES, "choice", guesses=False) == "Its answer helps a little with many others."
+    mended = set_apart(found)
+    assert (mended.influence_share, mended.uncertainty_share) == (0.0, 1.0)
+    assert line(mended, CLASSES, "choice", guesses=False) == "It is hard to tell."
+    assert set_apart(explained()) == explained(), "no quartiles, nothing to compare with"
+    assert isnan(set_apart(replace(found, uncertainty=0.4)).uncertainty_share), "it is ordinary in both"
+
+
 @pytest.mark.parametrize("ask", ["audit", "second", "again"])
 def test_no_guess_leaks_into_items_that_are_to_be_judged_afresh(ask: Ask) -> None:
     words = line(explained(), CLASSES, ask)
@@ -119,10 +163,11 @@ def test_what_the_log_keeps_is_json_and_says_nothing_of_audit_items() -> None:
     assert short(None, CLASSES, "choice")["utility"] is None
 
 
+@pytest.mark.parametrize("method", ["understudy", "paper"])
 @pytest.mark.parametrize("is_anchored", [False, True])
-def test_lines_of_a_real_surrogate_are_plain(is_anchored: bool) -> None:
+def test_lines_of_a_real_surrogate_are_plain(is_anchored: bool, method: Method) -> None:
     rng = np.random.default_rng(0)
-    s = Surrogate(rng.normal(size=(60, 3)), 3, basis_size=10)
+    s = Surrogate(rng.normal(size=(60, 3)), 3, basis_size=10, method=method)
     if is_anchored:
         s.anchor(rng.dirichlet(np.ones(3), size=60), [0, 1])
     for _ in range(5):

@@ -31,7 +31,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Choice:
-    """The item to ask for, and the two terms of the utility that it was chosen by."""
+    """The item to ask for, and what of influence and of uncertainty it was chosen by, as `last_terms` has it."""
 
     item: int
     utility: float

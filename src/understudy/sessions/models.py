@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from understudy.core.options import Options
 from understudy.core.state import ENGINE_KEYS
 from understudy.core.surrogate import Surrogate
 from understudy.errors import NotFound, UnderstudyError
@@ -15,6 +16,7 @@ from understudy.sessions.chooser import ledger_of
 from understudy.sessions.events import Event
 from understudy.sessions.projects.project import Project
 from understudy.sessions.record import Record
+from understudy.sessions.training.array_folders import read_about
 from understudy.sessions.training.artifacts import Artifacts
 from understudy.sessions.training.trainer import SETUP, anchored, make_setup
 from understudy.sessions.training.training import Trained, last_anchor, load_anchor
@@ -32,9 +34,8 @@ class Models:
         self.project, self.record = project, record
         self.artifacts = Artifacts(project.artifacts)
         self.begin_at(ledger)
-        setup = load_anchor(project.work / SETUP)
-        width = float(np.asarray(setup["option_width"]).item())
-        self.mean_distance = float(np.sqrt(np.asarray(setup["bandwidths"])[0])) / width  # of two items of the pool
+        self.mean_distance = distance_in(project.work / SETUP)  # of two items of the pool
+        self.first_influence = first_influence_in(project.work / SETUP)
 
     def begin_at(self, ledger: Mapping[str, np.ndarray]) -> None:
         """Take the models that the record has, the last with this ledger."""
@@ -110,7 +111,11 @@ class Models:
         return Surrogate.restore(features[: len(state["probs"])], state, check=False)
 
     def surrogate_now(self) -> Surrogate:
-        """The surrogate given all that the record knows, made in one go: for more moves than one can follow."""
+        """The surrogate given all that the record knows, made in one go: for more moves than one can follow.
+
+        It is that which followed every move, unless the pool itself changed since the last model: what predictions are
+        right on average over is the pool of the anchor, and here that is the pool of now.
+        """
         features, ledger = self.project.features, ledger_of(self.record)
         n_classes = max(1, len(self.record.classes))
         if not self.record.trainings:
@@ -178,8 +183,32 @@ class Models:
 def setup_options(project: Project, n_items: int) -> tuple[int, dict[str, Any]]:
     """Classes and keyword arguments of a surrogate; a basis larger than the pool says nothing more than the pool."""
     settings = project.settings
-    options = {"basis_size": min(settings.basis_size, n_items), "random_state": settings.seed % 2**32}
+    options = {"method": settings.method, "random_state": settings.seed % 2**32}
+    if settings.basis_size is not None:
+        options["basis_size"] = min(settings.basis_size, n_items)
     return max(1, len(settings.classes)), options
+
+
+def distance_in(setup: Path) -> float:
+    """The mean distance of two items, as a set-up has it. One of the version before has it in its kernel's width."""
+    kept = (read_about(setup) or {}).get("mean_distance")
+    if kept is not None:
+        return float(kept)
+    state = load_anchor(setup)
+    return float(np.sqrt(np.asarray(state["bandwidths"])[0]) / np.asarray(state["option_width"]).item())
+
+
+def first_influence_in(setup: Path) -> float | None:
+    """What the best label would explain while there is none and nothing is decided. None with the paper's method.
+
+    No later label can promise more: an item is undecided at most, and each label leaves less to explain. After the
+    first training it would be no measure: a model of two labels is sure of nearly everything, so that later ones, which
+    know better, would promise more than it did. The paper's influence knows of no decisions and is compared with that.
+    """
+    state = load_anchor(setup)
+    if Options.load(state).method == "paper":
+        return None
+    return float(np.max(np.asarray(state["h"]) / np.asarray(state["var"])))
 
 
 def version_of(event: Event) -> str:
@@ -188,6 +217,9 @@ def version_of(event: Event) -> str:
 
 
 def best_influence(surrogate: Surrogate) -> float:
-    """The most that the label of any one item would explain of the pool, a class."""
+    """The most that the label of any one item would explain of what is undecided; with the paper's method, a class."""
     rows = surrogate.askable
-    return float(surrogate.influence[rows].max()) / surrogate.n_classes if len(rows) else 0.0
+    best = float(surrogate.influence[rows].max()) if len(rows) else 0.0
+    return (
+        best / surrogate.n_classes if surrogate.options.method == "paper" else best
+    )  # its influence sums over classes

@@ -112,8 +112,21 @@ class Taught:
 
 
 @dataclass(frozen=True)
+class Factor:
+    """What an item's utility is made of, beside the quartiles over all items that may be asked for."""
+
+    value: float
+    low: float
+    middle: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Why:
-    """Why an item is asked for: one plain line, and what it rests on."""
+    """Why an item is asked for: one plain line, and what it rests on.
+
+    The shares say how much each of the two sets the item apart from an ordinary one.
+    """
 
     item: int
     line: str
@@ -123,6 +136,8 @@ class Why:
     n_taught: int
     teaches: list[Taught]
     nearest: list[Neighbour]
+    influence: Factor | None = None
+    uncertainty: Factor | None = None
 
 
 @dataclass(frozen=True)

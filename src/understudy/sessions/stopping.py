@@ -52,9 +52,10 @@ def compared_with(labels: Sequence[int]) -> int | None:
 
 
 def promise(best_now: float, best_first: float | None) -> float | None:
-    """What the best next label explains, as a share of what the best one did after the first training.
+    """What the best next label explains of what is undecided, as a share of what the best one did at first.
 
-    Both are the highest influence of a row that can be asked for. None before the first training.
+    Both are the highest influence of an item. At first: while nothing was labelled and all was undecided; with the
+    paper's method, after the first training. None before that.
     """
     if best_first is None or not 0 < best_first < inf or not 0 <= best_now < inf:
         return None

@@ -23,6 +23,7 @@ from understudy.sessions.replies import (
     CurvePoint,
     Doubt,
     Entry,
+    Factor,
     ItemCard,
     Likely,
     Neighbour,
@@ -104,14 +105,15 @@ def reason(session: "Session", choice: Choice) -> dict[str, Any]:
     """What the log keeps of why an item was chosen: as much as is known without looking at the others again."""
     if session.models.version is None:
         return why.short(None, session.record.classes, "choice")
-    first, second = abs(choice.of_influence), abs(choice.of_uncertainty)
-    total = first + second
-    means = session.learning.chooser.surrogate.predict([choice.item])[0]
+    surrogate = session.learning.chooser.surrogate
+    influence, uncertainty = why.shares(
+        choice.of_influence, choice.of_uncertainty, is_product=surrogate.options.mode == "product"
+    )
+    means = surrogate.predict([choice.item])[0]
     top = np.argsort(-means)[:3].tolist()
     light = Explanation(
         row=choice.item, utility=choice.utility, influence=math.nan, uncertainty=math.nan,
-        influence_share=first / total if total > 0 else math.nan,
-        uncertainty_share=second / total if total > 0 else math.nan,
+        influence_share=influence, uncertainty_share=uncertainty,
         accuracy=math.nan, prediction=tuple((label, float(means[label])) for label in top),
         teaches=(), n_taught=0, nearest=(), reason="",
     )  # fmt: skip
@@ -128,10 +130,15 @@ def why_asked(session: "Session", item: int) -> Why:
     if record.decisions(item).bad or ask in ("audit", "second"):
         line = "It is a bad item." if record.decisions(item).bad else why.line(None, record.classes, ask)
         return Why(item, line, ask, None, None, 0, [], [])
-    found = session.learning.chooser.surrogate.explain(item)
+    surrogate = session.learning.chooser.surrogate
+    found = surrogate.explain(item)
+    if surrogate.options.mode == "product":
+        found = why.set_apart(found)
     distance = session.models.mean_distance
-    has_model = session.models.version is not None
-    line = why.line(found if has_model else None, record.classes, ask, mean_distance=distance, guesses=False)
+    if session.models.version is None and ask != "again":
+        line = why.without_model(found, ask)
+    else:
+        line = why.line(found, record.classes, ask, mean_distance=distance, guesses=False)
     names = record.classes
     near = [
         Neighbour(
@@ -142,7 +149,16 @@ def why_asked(session: "Session", item: int) -> Why:
     shares = (found.influence_share, found.uncertainty_share)
     influence, uncertainty = (None if math.isnan(share) else share for share in shares)
     teaches = [Taught(row, share) for row, share in found.teaches if not record.is_audit(row)]
-    return Why(item, line, ask, influence, uncertainty, found.n_taught, teaches, near)
+    return Why(
+        item, line, ask, influence, uncertainty, found.n_taught, teaches, near,
+        influence=factor(found.influence, found.influence_quartiles),
+        uncertainty=factor(found.uncertainty, found.uncertainty_quartiles),
+    )  # fmt: skip
+
+
+def factor(value: float, quartiles: tuple[float, float, float]) -> Factor | None:
+    """A number of an item beside those of the items that may be asked for; None where there are none of these."""
+    return Factor(value, *quartiles) if all(map(math.isfinite, (value, *quartiles))) else None
 
 
 def why_nothing(record: Record, annotator: str) -> str:
@@ -313,17 +329,23 @@ def hint(session: "Session", labels: dict[int, int]) -> stopping.Hint:
         scored,
         class_counts={name: record.class_counts[number] for number, name in enumerate(record.classes)},
         left=left,
-        promised=stopping.promise(best_influence(session.learning.chooser.surrogate), first_influence(record)),
+        promised=stopping.promise(best_influence(session.learning.chooser.surrogate), first_influence(session)),
         asked=(sum(rights), len(rights)),
         until_training=None if until is None or until > left else until,
         is_training=session.learning.is_busy,
     )
 
 
-def first_influence(record: Record) -> float | None:
-    """What the best label promised after the first training."""
-    own = [event for event in record.trainings if event.data.get("source") != "given"]
-    return own[0].data.get("best_influence") if own else None
+def first_influence(session: "Session") -> float | None:
+    """What the best label promised at first: of all items, or with the paper's method after the first training.
+
+    None before the first training.
+    """
+    own = [event for event in session.record.trainings if event.data.get("source") != "given"]
+    if not own:
+        return None
+    at_first = session.models.first_influence
+    return own[0].data.get("best_influence") if at_first is None else at_first
 
 
 def event_is_given(record: Record, place: int) -> bool:

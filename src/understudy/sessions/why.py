@@ -1,7 +1,8 @@
 """Why an item is asked for, in one line for people."""
 
 from collections.abc import Sequence
-from math import isfinite
+from dataclasses import replace
+from math import isfinite, nan
 from typing import Any, Final
 
 from understudy.core.explanation import Explanation
@@ -16,7 +17,7 @@ EXACT: Final = 20  # up to so many items are counted, more are rounded
 BY_LOT: Final = "Drawn by lot: this one measures the model and is not learnt from."
 SECOND: Final = "A second opinion: somebody else labelled it too."
 AGAIN: Final = "It was skipped before; here it is again."
-NO_MODEL: Final = "There is no model yet: it is one of the items to start from."
+NO_MODEL: Final = "There is no model yet: its answer says most about the other items."
 
 
 def line(
@@ -49,6 +50,36 @@ def line(
     if between is None and not _is_for_others(explanation):
         between = "hard to tell"
     return _sentence(between, teaches)
+
+
+def without_model(explanation: Explanation, ask: Ask | None) -> str:
+    """The line before the first model: what is chosen then is chosen for what it says about others, nothing else."""
+    teaches = _teaches(explanation.n_taught)
+    if teaches is not None:
+        return f"There is no model yet; {teaches}."
+    return NO_MODEL if ask == "choice" else "There is no model yet."
+
+
+def shares(of_influence: float, of_uncertainty: float, *, is_product: bool) -> tuple[float, float]:
+    """How much each of the two terms sets an item apart, together 1; NaN where neither does.
+
+    The terms of a product are logarithms over those of an ordinary item: one below zero speaks against the item, so it
+    has no share in why it was chosen.
+    """
+    terms = (of_influence, of_uncertainty)
+    first, second = (max(term, 0.0) if is_product else abs(term) for term in terms)
+    total = first + second
+    return (first / total, second / total) if total > 0 else (nan, nan)
+
+
+def set_apart(explanation: Explanation) -> Explanation:
+    """The explanation of a product, a factor below the middle of the pool without a share: it sets nothing apart."""
+    influence = explanation.influence_share if explanation.influence > explanation.influence_quartiles[1] else 0.0
+    doubt = explanation.uncertainty_share if explanation.uncertainty > explanation.uncertainty_quartiles[1] else 0.0
+    if not all(map(isfinite, (explanation.influence_quartiles[1], influence, doubt))):
+        return explanation
+    first, second = shares(influence, doubt, is_product=True)
+    return replace(explanation, influence_share=first, uncertainty_share=second)
 
 
 def short(

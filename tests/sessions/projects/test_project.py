@@ -312,8 +312,8 @@ def test_a_newer_or_damaged_project_file_is_refused_in_one_line(photos: Path) ->
     project = prepared(photos, encoder=SMALL)
     file = project.folder / "project.json"
     about = json.loads(file.read_text())
-    file.write_text(json.dumps({**about, "format": 2}))
-    with pytest.raises(UnderstudyError, match="of format 2, this version reads 1; install a newer understudy"):
+    file.write_text(json.dumps({**about, "format": 3}))
+    with pytest.raises(UnderstudyError, match="of format 3, this version reads 2; install a newer understudy"):
         create_or_open(photos)
     for damage in ("", "{", "[]", json.dumps({**about, "origin": 3}), json.dumps({"format": 1})):
         file.write_text(damage)

@@ -17,7 +17,16 @@ def test_settings_come_back_from_json_as_they_were() -> None:
 
 def test_defaults_fit_a_project_without_classes() -> None:
     assert Settings().classes == ()
-    assert Settings.from_json({}) == Settings()
+    assert Settings().method == "understudy"
+    assert Settings().basis_size is None, "the method's own rule"
+
+
+def test_settings_of_the_version_before_name_no_method_and_mean_the_papers() -> None:
+    before = {"classes": ["cat"], "seed": 3, "learner": "modern", "retrain_at_most": 200, "basis_size": 500}
+    settings = Settings.from_json(before)
+    assert (settings.method, settings.basis_size) == ("paper", 500)
+    assert Settings.from_json(settings.to_json()) == settings
+    assert Settings.from_json({}) == Settings(method="paper")
 
 
 def test_spaces_around_classes_go_and_whole_numbers_pass_for_numbers() -> None:
@@ -49,6 +58,8 @@ def test_spaces_around_classes_go_and_whole_numbers_pass_for_numbers() -> None:
         ({"retrain_at_most": 0}, "retrain_at_most must be a whole number"),
         ({"basis_size": 0}, "basis_size must be a whole number"),
         ({"learner": " "}, "learner must be a name"),
+        ({"method": "best"}, "method must be understudy or paper; got 'best'"),
+        ({"method": None}, "method must be understudy or paper"),
         ({"colour": "red"}, "there is no setting colour"),
     ],
 )

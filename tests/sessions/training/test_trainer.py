@@ -10,11 +10,22 @@ import pytest
 
 from tests.sessions.training.test_training import OPTIONS, OWN, X, Y, ledger_of, lived
 from understudy.core.features import Features
+from understudy.core.options import Method
 from understudy.core.surrogate import Surrogate
 from understudy.errors import UnderstudyError
+from understudy.sessions.models import distance_in
 from understudy.sessions.training.array_folders import read_arrays
 from understudy.sessions.training.artifacts import Artifacts, Predictions
-from understudy.sessions.training.trainer import LABELS, ROWS, anchored, attempt, make_setup, write_job
+from understudy.sessions.training.trainer import (
+    LABELS,
+    ROWS,
+    anchored,
+    attempt,
+    distance_of,
+    make_setup,
+    setup_fits,
+    write_job,
+)
 
 
 def attempted(folder: Path, n_classes: int = 10, **given: Any) -> dict[str, Any]:
@@ -72,13 +83,16 @@ def test_classes_that_came_since_the_set_up_are_there(tmp_path: Path) -> None:
     assert (tmp_path / "setup" / "about.json").stat().st_ino == before  # made once
 
 
-def test_the_input_kernel_is_on_the_disk_once(tmp_path: Path) -> None:
-    attempted(tmp_path)
-    assert (tmp_path / "anchor" / "of_features.npy").samefile(tmp_path / "setup" / "of_features.npy")
+@pytest.mark.parametrize(("method", "name"), [("understudy", "W"), ("paper", "of_features")])
+def test_what_features_alone_say_of_the_rows_is_on_the_disk_once(tmp_path: Path, method: str, name: str) -> None:
+    options = {**OPTIONS, "method": method}
+    attempted(tmp_path, surrogate=options)
+    assert (tmp_path / "anchor" / f"{name}.npy").samefile(tmp_path / "setup" / f"{name}.npy")
     anchor = read_arrays(tmp_path / "anchor")
-    fresh = lived(20).anchor(anchor["probs"], np.flatnonzero(anchor["is_trained"])).state_dict(whole=True)
-    np.testing.assert_array_equal(anchor["of_features"], fresh["of_features"])
-    np.testing.assert_array_equal(anchor["W"], fresh["W"])
+    fresh = Surrogate(X, 10, **options).anchor(anchor["probs"], np.flatnonzero(anchor["is_trained"]))
+    state = fresh.state_dict(whole=True)
+    for kept in {name, "W"}:
+        np.testing.assert_array_equal(anchor[kept], state[kept])
 
 
 def test_predictions_of_fewer_classes_give_the_later_ones_nothing_and_of_more_are_refused(tmp_path: Path) -> None:
@@ -116,13 +130,27 @@ def test_the_set_up_is_made_again_where_features_options_or_files_are_others(tmp
     assert len(read_arrays(folder)["W"]) == len(X)
 
 
-def test_an_anchor_of_a_time_with_fewer_items_is_made_of_those(tmp_path: Path) -> None:
-    make_setup(X, tmp_path / "setup", 10, OPTIONS)
-    then = Surrogate(X[:200], 10, **OPTIONS)
+def test_a_set_up_of_the_version_before_is_the_papers_and_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "setup"
+    make_setup(X, folder, 10, {**OPTIONS, "method": "paper"})
+    about = json.loads((folder / "about.json").read_text())
+    assert distance_in(folder) == about.pop("mean_distance")
+    del about["surrogate"]["method"]
+    (folder / "about.json").write_text(json.dumps(about))
+    assert setup_fits(X, folder, 10, {**OPTIONS, "method": "paper"})
+    assert not setup_fits(X, folder, 10, {**OPTIONS, "method": "understudy"})
+    assert distance_in(folder) == pytest.approx(distance_of(X), rel=1e-3), "from the width of its kernel"
+
+
+@pytest.mark.parametrize("method", ["understudy", "paper"])
+def test_an_anchor_of_a_time_with_fewer_items_is_made_of_those(tmp_path: Path, method: Method) -> None:
+    make_setup(X, tmp_path / "setup", 10, {**OPTIONS, "method": method})
+    then = Surrogate(X[:200], 10, method=method, **OPTIONS)
     then.tell(rows := then.ask(5), Y[rows])
     probs = np.random.default_rng(0).dirichlet(np.ones(10), 200)
     state = anchored(X[:200], tmp_path / "setup", ledger_of(then), 10, probs, rows[:3])
     found = Surrogate.restore(X[:200], state)
     assert found.ask() not in rows
     assert len(found) == 200
+    assert found.options.method == method
     np.testing.assert_allclose(state["U"], read_arrays(tmp_path / "setup")["U"])

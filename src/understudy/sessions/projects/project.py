@@ -81,7 +81,7 @@ def create(
         name=printable(name_of(folder)),
         kind=source.kind,
         origin=Origin(name=str(data), columns=named) if path is None else Origin.of_path(path, folder, named),
-        settings=Settings.from_json({**settings, "classes": found.names}),
+        settings=Settings(**{**settings, "classes": found.names}),
         encoder=encoder,
         own_features=source.pool.features is not None and encoder is None,
         made_by=source.made_by,
@@ -155,7 +155,8 @@ def require_same(
     stays = about.settings.to_json()
     for name, value in settings.items():
         if value != stays[name]:
-            raise Conflict(f"{folder} was made with {name} = {stays[name]}, which stays; {value} is for a new project")
+            before = "the method's own" if stays[name] is None else stays[name]
+            raise Conflict(f"{folder} was made with {name} = {before}, which stays; {value} is for a new project")
 
 
 def require_items(source: origins.Source) -> None:

@@ -14,7 +14,7 @@ from understudy.sessions.log.stores import POSTGRES, SQLITE, sqlite_url, without
 from understudy.sessions.projects.settings import Settings
 from understudy.version import __version__
 
-FORMAT: Final = 1
+FORMAT: Final = 2  # the first knew one method of choosing; 2 names it
 FILE: Final = "project.json"
 LOG: Final = "log.sqlite3"
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
+from understudy.core.options import METHODS
 from understudy.data.items import printable
 from understudy.errors import UnderstudyError
 
@@ -22,6 +23,7 @@ WHOLE_NUMBERS: Final = {
     "retrain_at_most": (1, 1_000_000),
     "basis_size": (1, 100_000),
 }
+FIRST_METHOD: Final = "paper"  # of projects that do not name one: there was no other when they were made
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Settings:
     `audit_share` is the share of items that are drawn by lot and only judge models. `agreement_share` is the share
     that two people are asked for. A model is trained when the labels have grown by `retrain_growth`, and at the
     latest after `retrain_at_most` new ones. `classes` are those at the start; more are added while labelling.
+    `method` is the surrogate's, and `basis_size` None the number of basis points that the method itself takes.
     """
 
     classes: tuple[str, ...] = ()
@@ -41,7 +44,8 @@ class Settings:
     learner: str = "modern"
     retrain_growth: float = 1.5
     retrain_at_most: int = 200
-    basis_size: int = 500
+    basis_size: int | None = None
+    method: str = "understudy"
 
     def __post_init__(self) -> None:
         for name, value in checked(vars(self)).items():
@@ -53,8 +57,11 @@ class Settings:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Settings":
-        """The settings that `to_json` gave. A setting this version does not know is an error, not a loss."""
-        return cls(**checked(values))
+        """The settings that `to_json` gave, in this version or one before.
+
+        A setting this version does not know is an error, not a loss. A project keeps the method it began with.
+        """
+        return cls(**checked({"method": FIRST_METHOD, **values}))
 
 
 NAMES: Final = tuple(field.name for field in fields(Settings))
@@ -62,7 +69,7 @@ NAMES: Final = tuple(field.name for field in fields(Settings))
 
 def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     """Some settings, each of its type and within its bounds; an error that names the first that is not."""
-    unknown = sorted(str(name) for name in values if name not in {*NUMBERS, *WHOLE_NUMBERS, "classes", "learner"})
+    unknown = sorted(str(name) for name in values if name not in NAMES)
     if unknown:
         raise UnderstudyError(f"there is no setting {printable(unknown[0])}; there are {', '.join(NAMES)}")
     found: dict[str, Any] = {}
@@ -71,6 +78,10 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = checked_classes(value)
         elif name == "learner":
             found[name] = checked_learner(value)
+        elif name == "method":
+            found[name] = checked_method(value)
+        elif name == "basis_size" and value is None:
+            found[name] = None
         elif name in NUMBERS:
             found[name] = number(value, name, *NUMBERS[name])
         else:
@@ -114,6 +125,12 @@ def checked_learner(name: object) -> str:
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise UnderstudyError(f"learner must be a name such as modern; got {name!r}")
     return name.strip()
+
+
+def checked_method(name: object) -> str:
+    if not isinstance(name, str) or name not in METHODS:
+        raise UnderstudyError(f"method must be {' or '.join(METHODS)}; got {name!r}")
+    return name
 
 
 def number(value: object, name: str, low: float, high: float) -> float:

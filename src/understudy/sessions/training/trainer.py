@@ -19,8 +19,10 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from understudy.core.basis import centre_and_spread
 from understudy.core.features import Features
-from understudy.core.state import KEYS
+from understudy.core.kernels import mean_distance
+from understudy.core.state import ENGINE_KEYS, WHOLE_KEYS
 from understudy.core.surrogate import Surrogate
 from understudy.data.files import write_whole
 from understudy.errors import UnderstudyError
@@ -35,6 +37,9 @@ SETUP, JOBS, ANCHORS = "setup", "jobs", "anchors"
 ROWS, LABELS = "training_rows", "training_labels"
 BLOCK: Final = 8192  # rows predicted at a time: as a head does, so that its file gives the same to the last bit
 LONGEST: Final = 500  # characters of a reason
+OF_ROWS: Final = (
+    ENGINE_KEYS | WHOLE_KEYS | {"of_features", "omega"}
+)  # of a state: what has an entry a row, or rests on it
 
 
 def main(arguments: list[str]) -> int:
@@ -105,8 +110,9 @@ def carry_out(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
         "predictions": job["predictions"] or artifacts.put_predictions(Predictions(probs, rows, labels)),
     }
     about = {"until": job["until"], "predictions": stored["predictions"], "n_classes": job["n_classes"]}
-    # The input kernel of every row stays the same from one training to the next.
-    write_arrays(Path(job["anchor"]), state, about, linked={"of_features": setup / "of_features.npy"})
+    # What is known of every row by its features alone stays the same from one training to the next.
+    of_features = "of_features" if "of_features" in state else "W"
+    write_arrays(Path(job["anchor"]), state, about, linked={of_features: setup / f"{of_features}.npy"})
     return {**stored, "seconds": time.monotonic() - started}
 
 
@@ -125,8 +131,18 @@ def make_setup(features: np.ndarray, folder: Path, n_classes: int, options: Mapp
         return
     surrogate = Surrogate(features, n_classes, **options)
     surrogate.tell([], [])  # nothing, which makes it ready to be asked
-    about = {"digest": Features(features).digest(), "n_classes": n_classes, "surrogate": dict(options)}
+    about = {
+        "digest": Features(features).digest(), "n_classes": n_classes, "surrogate": dict(options),
+        "mean_distance": distance_of(features),
+    }  # fmt: skip
     write_arrays(folder, surrogate.state_dict(whole=True), about)
+
+
+def distance_of(features: np.ndarray) -> float:
+    """The mean distance of two items."""
+    given = Features(features)
+    origin, spread = centre_and_spread(given, torch.device("cpu"))
+    return mean_distance(given, origin, spread, np.random.default_rng(0))
 
 
 def setup_fits(features: np.ndarray, folder: Path, n_classes: int, options: Mapping[str, Any]) -> bool:
@@ -135,10 +151,15 @@ def setup_fits(features: np.ndarray, folder: Path, n_classes: int, options: Mapp
     return (
         about is not None
         and are_whole(folder)
-        and about.get("surrogate") == dict(options)
+        and named(about.get("surrogate")) == named(options)
         and about.get("n_classes", 0) <= n_classes
         and about.get("digest") == Features(features).digest()
     )
+
+
+def named(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Options with their method. A set-up of the version before names none and is the paper's, as all were."""
+    return {"method": "paper", **(options or {})}
 
 
 def fitted(features: np.ndarray, rows: np.ndarray, labels: np.ndarray, job: Mapping[str, Any]) -> Model:
@@ -185,7 +206,7 @@ def anchored(
     """The surrogate on these predictions, with everything that the ledger knows, as arrays."""
     made = read_arrays(setup)
     if len(made["is_trained"]) != len(features):  # made when there were more items: the basis counts, not its rows
-        made = {name: made[name] for name in KEYS}
+        made = {name: value for name, value in made.items() if name not in OF_ROWS}
     surrogate = Surrogate.restore(features, {**made, **ledger}, check=False)
     while surrogate.n_classes < n_classes:
         surrogate.add_class()
