@@ -277,7 +277,9 @@ def label(
     learner: Annotated[str | None, typer.Option(help="What is trained on the labels; modern.")] = None,
     retrain_growth: Annotated[float | None, typer.Option(help="Train when labels grew by this factor; 1.5.")] = None,
     retrain_at_most: Annotated[int | None, typer.Option(help="Or by this many; 200.")] = None,
-    basis_size: Annotated[int | None, typer.Option(help="Basis points of the surrogate; 500.")] = None,
+    basis_size: Annotated[
+        int | None, typer.Option(help="Basis points of the surrogate; 500, fewer in small pools.")
+    ] = None,
     predictions: Annotated[Path | None, typer.Option(help="Of a model you have already, to start from.")] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same choices; 0.")] = None,
     columns: Annotated[
