@@ -12,11 +12,11 @@ from tests.strategies.quick import QUICK
 from understudy import ActiveLoop, UnderstudyError
 from understudy.learners.heads import Head
 from understudy.learners.training import Recipe
-from understudy.strategies.gaussian_process import GaussianProcess
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.registry import make_strategy
 from understudy.strategies.selection_via_proxy import SelectionViaProxy
+from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.view import Picks, PoolView
 
 ARRAYS = make_arrays(80)
@@ -50,11 +50,14 @@ class Counting:
 
 
 STRATEGIES: dict[str, Any] = {
-    **{name: name for name in ("random", "margin", "badge", "understudy", "surrogate_blind", "svm_margin", "emoc")},
+    **{
+        name: name
+        for name in ("random", "margin", "badge", "understudy", "surrogate", "surrogate_blind", "svm_margin", "emoc")
+    },
     **{name: make_strategy(name, **QUICK.get(name, {})) for name in ("learning_loss", "weight_schedule", "ta_vaal")},
-    "judged by the surrogate": GaussianProcess(accuracy_of="surrogate"),
-    "on hidden features": GaussianProcess(on="hidden", old_targets="residual"),
-    "by a proxy": SelectionViaProxy(GaussianProcess(), proxy=QUICKLY),
+    "judged by the surrogate": SurrogateStrategy(method="paper", accuracy_of="surrogate"),
+    "on hidden features": SurrogateStrategy(method="paper", on="hidden", old_targets="residual"),
+    "by a proxy": SelectionViaProxy(SurrogateStrategy(), proxy=QUICKLY),
     "with a memory": Counting(),
 }
 
