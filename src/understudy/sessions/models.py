@@ -202,8 +202,8 @@ def first_influence_in(setup: Path) -> float | None:
     """What the best label would explain while there is none and nothing is decided. None with the paper's method.
 
     Taken after the first training it would be too low: a model of two labels is sure of nearly everything, and later
-    ones, which know better, would promise more (1.16 times as much on the digits). The paper's influence is on all items
-    alike, decided or not, and is compared with that of the first training.
+    ones, which know better, would promise more (1.16 times as much on the digits). The paper's influence is on all
+    items alike, decided or not, and is compared with that of the first training.
     """
     state = load_anchor(setup)
     if Options.load(state).method == "paper":
