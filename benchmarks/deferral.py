@@ -1,4 +1,4 @@
-"""Do deferred means change what is picked? The same labels with and without them, on real features.
+"""Do deferred means change what the paper's method picks? The same labels with and without, on real features.
 
     python benchmarks/deferral.py FEATURES.npz ... [--picks 300] [--out FILE]
 
@@ -48,8 +48,8 @@ def compare(path: Path, link: str, n_picks: int) -> dict[str, Any]:
     basis = None
     picks, milliseconds, behind = [], [], 0.0
     for tolerance in (0.0, None):
-        options = {} if tolerance is None else {"mean_tolerance": tolerance}
-        s = Surrogate(features, probs.shape[1], basis=basis, link=link, **options)  # type: ignore[arg-type]
+        options: dict[str, Any] = {} if tolerance is None else {"mean_tolerance": tolerance}
+        s = Surrogate(features, probs.shape[1], basis=basis, method="paper", link=link, **options)
         basis = (s._kernel.U, s._kernel.V)
         s.anchor(probs, trained_on)
         chosen = []

@@ -41,9 +41,9 @@ from rich.table import Table
 from understudy.errors import UnderstudyError
 from understudy.learners.heads import Head
 from understudy.learners.training import Recipe
-from understudy.strategies.gaussian_process import GaussianProcess
 from understudy.strategies.protocol import ChangesTraining, Needs, Strategy
 from understudy.strategies.registry import STRATEGIES, make_strategy
+from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.view import PoolView
 
 CLASSES: Final = (10, 100)
@@ -175,7 +175,7 @@ def our_choice(case: Case, folder: Path) -> tuple[Callable[[int], Any], Callable
                 supplies["activations"] = activations
         view = PoolView(known, case.classes, round=1, **supplies)
         warms_up = rows is not None
-        if isinstance(strategy := made(case.name, warms_up), GaussianProcess):
+        if isinstance(strategy := made(case.name, warms_up), SurrogateStrategy):
             return Kept(strategy, view)
         return lambda n: (trained or made(case.name, warms_up)).select(view, n, np.random.default_rng(0)).rows
 

@@ -42,7 +42,7 @@ class Reading:
         return cls(
             accuracy=float(tally[1] / tally.sum()),
             terms=on_host(terms),
-            influence=on_host(rows.influence(exclude_self=False)),
+            influence=on_host(rows.h.clamp_min(0.0) / rows.var),
             uncertainty=on_host(rows.means.uncertainty()),
             lam=on_host(rows.stats[:, 1]),
             g=on_host((rows.var - rows.stats[:, 0]).clamp_min(0.0)),

@@ -22,6 +22,7 @@ from understudy.core.engine import Engine
 from understudy.core.features import Features
 from understudy.core.kernels import squared_distances
 from understudy.core.links import Link
+from understudy.core.means import Entropies
 from understudy.core.surrogate import Surrogate
 from understudy.core.utilities import Mode
 from understudy.errors import UnderstudyError
@@ -195,6 +196,7 @@ def surrogate_for(how: Variant, now: Situation) -> Surrogate:
         how.basis_size,
         now.seed,
         now.device,
+        method="paper",
         width=how.width,
         output_width=width,
         basis=basis_for(how, now),
@@ -226,6 +228,7 @@ def score_of(name: str, probs: Float[Tensor, "n c"]) -> Float[Tensor, "n"]:
 def set_score(engine: Engine, score: Float[Tensor, "n"]) -> None:
     """u² = score times the surrogate's entropy over that at the anchor."""
     means = engine.rows.means
+    assert isinstance(means, Entropies)
     means.scale = score / links.entropy(means.A, means.D).clamp_min(1e-300)
     engine.rows.stats[:, 2] = means.scale
 

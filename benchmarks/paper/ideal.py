@@ -26,9 +26,9 @@ from understudy.experiments.statistics import paired
 from understudy.learners.heads import Head
 from understudy.learners.protocol import Job
 from understudy.learners.training import Recipe
-from understudy.strategies.gaussian_process import GaussianProcess
 from understudy.strategies.protocol import Rehearses, Strategy
 from understudy.strategies.registry import make_strategy
+from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.view import UNLABELLED, PoolView
 
 FIRST, LAST, BATCH = 20, 200, 20
@@ -234,7 +234,7 @@ def overlaps(
 
 def from_here(strategy: Strategy, view: PoolView, rng: np.random.Generator, truth: np.ndarray) -> np.ndarray:
     """A batch from this state. The strategy stays as it was, but for what it learnt on the way to it."""
-    if isinstance(strategy, GaussianProcess):
+    if isinstance(strategy, SurrogateStrategy):
         strategy.following(view, rng)
     return chosen(deepcopy(strategy), view, rng, BATCH, truth)
 

@@ -28,9 +28,9 @@ from torch import Tensor
 
 from understudy import Surrogate, UnderstudyError
 from understudy.learners.named import make_learner
-from understudy.strategies.gaussian_process import GaussianProcess
 from understudy.strategies.protocol import ChangesTraining, Needs
 from understudy.strategies.registry import make_strategy
+from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.view import UNLABELLED, PoolView
 
 STRATEGIES: Final = (
@@ -44,11 +44,6 @@ RANDOM_SETS: Final = 5  # to compare distances with
 NEIGHBOURS: Final = (1, 10, 100, 1000)
 FIRST_PICKS: Final = 10
 STREAM_PLANTED, STREAM_INITIAL, STREAM_LEARNER, STREAM_STRATEGY, STREAM_HOOK, STREAM_RANDOM, STREAM_JUDGE = range(7)
-# What a surrogate takes of the settings of its strategy, beside its basis.
-SETTINGS: Final = (
-    "mode", "width", "output_width", "noise", "link", "old_targets", "exclude_self", "accuracy_of",
-    "lookahead_candidates", "dtype",
-)  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -162,7 +157,7 @@ def states_of(scene: Scene, initial: int, given: argparse.Namespace) -> list[Sta
 
 def picked(scene: Scene, state: State, name: str, n: int, given: argparse.Namespace) -> np.ndarray:
     strategy, task = make_strategy(name), scene.task
-    if isinstance(strategy, GaussianProcess):
+    if isinstance(strategy, SurrogateStrategy):
         probs = said_by(scene, state.model, Needs(frozenset({"probs"})), state.said)["probs"]
         surrogate = surrogate_of(scene, state.repeat, strategy, given).anchor(probs, state.labelled)
         return surrogate.ask(n) if strategy.blind else surrogate.rehearse(task.y, n)
@@ -181,9 +176,9 @@ def labels_of(task: Task, labelled: np.ndarray) -> np.ndarray:
     return labels
 
 
-def surrogate_of(scene: Scene, repeat: int, strategy: GaussianProcess, given: argparse.Namespace) -> Surrogate:
+def surrogate_of(scene: Scene, repeat: int, strategy: SurrogateStrategy, given: argparse.Namespace) -> Surrogate:
     """The strategy's surrogate. All of one repetition have the same basis, which takes longest to find."""
-    settings = {name: getattr(strategy, name) for name in SETTINGS}
+    settings = {name: value for name, value in strategy.options.given().items() if name != "basis_size"}
     seed = whole_number(given.seed, STREAM_STRATEGY, repeat)
     basis = scene.bases.get(repeat)
     made = Surrogate(scene.table, scene.task.n_classes, given.basis, seed, given.device, basis=basis, **settings)
@@ -272,7 +267,9 @@ def fall_around_picks(scene: Scene, initial: int, given: argparse.Namespace) -> 
     for state in states_of(scene, initial, given):
         probs = said_by(scene, state.model, Needs(frozenset({"probs"})), state.said)["probs"]
         of_repeat: dict[str, list[list[float]]] = {name: [] for name in shares}
-        surrogate = surrogate_of(scene, state.repeat, GaussianProcess(), given).anchor(probs, state.labelled)
+        surrogate = surrogate_of(scene, state.repeat, SurrogateStrategy(method="paper"), given).anchor(
+            probs, state.labelled
+        )
         for _ in range(FIRST_PICKS):
             before = {"influence": surrogate.influence, "uncertainty": surrogate.uncertainty}
             row = surrogate.ask(1)

@@ -87,7 +87,7 @@ def initial_rows(task: Task, n: int, seed: int, repeat: int) -> np.ndarray:
 def make_surrogate(task: Task, given: argparse.Namespace, repeat: int, **settings: Any) -> Surrogate:
     """Ours with the paper's settings. The same repetition has the same basis, searched for unless given."""
     seed = whole_number(given.seed, STREAM_SURROGATE, repeat)
-    return Surrogate(task.X, task.n_classes, given.basis, seed, given.device, **settings)
+    return Surrogate(task.X, task.n_classes, given.basis, seed, given.device, method="paper", **settings)
 
 
 def basis_of(surrogate: Surrogate) -> tuple[np.ndarray, np.ndarray]:

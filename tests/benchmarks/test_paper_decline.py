@@ -44,7 +44,7 @@ def situation(seed: int = 0, tally: tuple[int, int] = (0, 0)) -> Any:
 def test_a_surrogate_made_anew_at_each_training_picks_as_one_that_is_kept() -> None:
     first = situation()
     how = variants.Variant(basis_size=12)
-    kept = Surrogate(first.features, C, 12, first.seed, output_width=C, basis=first.basis(12))
+    kept = Surrogate(first.features, C, 12, first.seed, output_width=C, basis=first.basis(12), method="paper")
     kept.anchor(first.probs, first.labelled)
     early = variants.choose(how, first, 15)
     np.testing.assert_array_equal(early.rows, kept.rehearse(first.labels, 15))

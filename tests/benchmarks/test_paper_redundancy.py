@@ -12,7 +12,7 @@ import torch
 from tests.benchmarks.scripts import script, write_task
 from understudy.learners.heads import Head
 from understudy.learners.training import Recipe
-from understudy.strategies.gaussian_process import GaussianProcess
+from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.view import PoolView
 
 measures = script("redundancy_measures")
@@ -117,7 +117,7 @@ def test_our_picks_are_those_of_the_strategy(tmp_path: Path, monkeypatch: pytest
     seed = redundancy.whole_number(0, redundancy.STREAM_STRATEGY, 0)
     ours = redundancy.picked(scene, state, "surrogate", 8, given)
     again = redundancy.picked(scene, state, "surrogate", 8, given)  # on the basis that was found before
-    strategy = GaussianProcess(basis_size=10)
+    strategy = SurrogateStrategy(method="paper", basis_size=10)
     monkeypatch.setattr(strategy, "_make", _with_seed(strategy, seed))
     probs = state.model.predict_proba(scene.task.X)
     labels = redundancy.labels_of(scene.task, state.labelled)
@@ -128,6 +128,6 @@ def test_our_picks_are_those_of_the_strategy(tmp_path: Path, monkeypatch: pytest
     assert not set(ours) & set(state.labelled)
 
 
-def _with_seed(strategy: GaussianProcess, seed: int):  # type: ignore[no-untyped-def]
+def _with_seed(strategy: SurrogateStrategy, seed: int):  # type: ignore[no-untyped-def]
     make = strategy._make
     return lambda features, n_classes, _, device: make(features, n_classes, seed, device)
