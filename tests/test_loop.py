@@ -90,7 +90,7 @@ def test_the_surrogate_in_the_loop_is_the_surrogate_by_hand() -> None:
     by_hand = ActiveLoop(ARRAYS.features, QUICKLY, "margin", schedule=[10, 20], n_classes=3, random_state=5)
     assert played(by_hand, 10) == start
     seed = int(np.random.default_rng([5, STREAM_STRATEGY, 10]).integers(2**63))
-    s = Surrogate(ARRAYS.features, 3, random_state=seed)
+    s = Surrogate(ARRAYS.features, 3, random_state=seed, method="paper")
     s.anchor(by_hand.model.predict_proba(ARRAYS.features), start)
     for row in asked[:10]:
         assert s.ask() == [row]

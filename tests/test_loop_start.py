@@ -20,7 +20,7 @@ from understudy.strategies.view import Picks, PoolView
 
 ARRAYS = make_arrays(80)
 QUICKLY = Head(hidden=(8, 5), dropout=0.2, recipe=Recipe("adamw", 0.01, epochs=3))
-AT_RANDOM: list[Any] = ["random", "margin", "badge", "understudy", "surrogate_blind", "learning_loss", "emoc"]
+AT_RANDOM: list[Any] = ["random", "margin", "badge", "surrogate", "surrogate_blind", "learning_loss", "emoc"]
 BY_PROXY = [SelectionViaProxy(make_strategy("surrogate"), QUICKLY), SelectionViaProxy(Random(), QUICKLY)]
 
 

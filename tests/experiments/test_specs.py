@@ -8,7 +8,7 @@ import pytest
 
 from understudy import UnderstudyError
 from understudy.experiments.specs import checked_specs, codes_of, parsed, split_specs, strategy_of
-from understudy.strategies.gaussian_process import GaussianProcess
+from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.uncertainty import Uncertainty
 
 OWN = """
@@ -68,8 +68,8 @@ def test_settings_are_literals_by_name() -> None:
 
 def test_a_spec_makes_a_strategy_anew_with_its_settings() -> None:
     made = strategy_of("surrogate(width=0.25,mode='uniform')")
-    assert isinstance(made, GaussianProcess)
-    assert (made.width, made.mode) == (0.25, "uniform")
+    assert isinstance(made, SurrogateStrategy)
+    assert (made.options.method, made.options.width, made.options.mode) == ("paper", 0.25, "uniform")
     assert isinstance(strategy_of("margin"), Uncertainty)
     assert strategy_of("surrogate") is not strategy_of("surrogate")
 
@@ -84,7 +84,7 @@ def test_own_strategies_are_classes_functions_or_objects(own: str) -> None:
     ("spec", "message"),
     [
         ("margn", "there is no strategy 'margn'; did you mean 'margin'?"),
-        ("surrogate(widht=1)", "surrogate has no setting 'widht'; did you mean 'width'?"),
+        ("surrogate(widht=1)", "method 'paper' has no option 'widht'; did you mean 'width'?"),
         ("random(zzz=1)", "random has no setting 'zzz'; it has none"),
         ("surrogate(mode='none')", "mode must be one of"),
         ("no_such_module:x", "'no_such_module:x' cannot be imported"),

@@ -16,7 +16,7 @@ from understudy.strategies.view import PoolView
 
 
 def process(pool: Pool, trained: Any = (0, 1, 2), **options: Any) -> Surrogate:
-    given: dict[str, Any] = {"basis_size": 12, "dtype": "float64", "noise": 1e-2} | options
+    given: dict[str, Any] = {"basis_size": 12, "dtype": "float64", "noise": 1e-2, "method": "paper"} | options
     return Surrogate(pool.features, pool.n_classes, **given).anchor(pool.probs, trained)
 
 
