@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from tests.strategies.pools import make_arrays
-from understudy import ActiveLoop, PoolExhausted, UnderstudyError
+from understudy import ActiveLoop, PoolExhausted, Surrogate, UnderstudyError
 from understudy.learners.heads import Head
 from understudy.learners.training import Recipe
+from understudy.loop import STREAM_STRATEGY
 from understudy.strategies.listing import needs_of
 from understudy.strategies.protocol import Needs
 from understudy.strategies.random_rows import Random
@@ -67,6 +68,32 @@ def test_after_the_first_training_draws_depend_on_the_number_of_labels_and_not_o
     told.tell(rows, ARRAYS.truth[rows])
     assert asked.round == told.round == 1
     assert asked.ask(5).tolist() == told.ask(5).tolist()
+
+
+# -- our own, which needs no learner ------------------------------------------------------------------------------
+
+
+def test_the_default_chooses_its_first_rows_itself_and_goes_on_by_the_learner() -> None:
+    """As a surrogate driven by hand would: influence alone until the learner is there, then the product."""
+    loop = loop_of("understudy")
+    s = Surrogate(ARRAYS.features, 3, random_state=int(np.random.default_rng([3, STREAM_STRATEGY, 0]).integers(2**63)))
+    rows: list[int] = []
+    for turn in range(14):
+        if turn == 10:
+            assert loop.round == 1
+            s.anchor(loop.model.predict_proba(ARRAYS.features), rows)
+        (row,) = loop.ask().tolist()
+        assert s.ask().tolist() == [row]
+        loop.tell([row], ARRAYS.truth[[row]])
+        s.tell([row], ARRAYS.truth[[row]])
+        rows.append(row)
+    assert rows[:10] != loop_of("margin").ask(10).tolist()
+    assert loop_of("understudy").rehearse(14, ARRAYS.truth).rows.tolist() == rows
+
+
+def test_the_default_asked_for_several_at_once_is_asked_one_by_one() -> None:
+    at_once, one_by_one = loop_of("understudy"), loop_of("understudy")
+    assert at_once.ask(10).tolist() == [int(one_by_one.ask()[0]) for _ in range(10)]
 
 
 # -- what a strategy can do without -------------------------------------------------------------------------------
