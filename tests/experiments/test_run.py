@@ -298,4 +298,4 @@ def test_units_say_who_they_are() -> None:
 
 def test_a_run_begins_with_the_settings_of_its_spec() -> None:
     run = Run.begin(experiment(), "surrogate(width=0.25)", 0)
-    assert getattr(run.loop.strategy, "width") == 0.25  # noqa: B009
+    assert getattr(run.loop.strategy, "options").width == 0.25  # noqa: B009
