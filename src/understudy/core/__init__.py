@@ -3,7 +3,10 @@
 Capitals and single letters in `core` mean what this table says. Sizes: n pool rows, k basis points,
 d features, c classes, q candidates or steps. Derivations: docs/mathematics.md.
 
-paper      code        shape    meaning
+Symbols in the first column are the paper's, those with a star the default's (`method="understudy"`); a dash stands
+where neither has one.
+
+symbol     code        shape    meaning
 ---------  ----------  -------  -----------------------------------------------------------------------
 X          features    (n, d)   what the pool's items look like
 f^s(X)     F, probs    (n, c)   the learner's predictions at its last training (the anchor)
@@ -14,13 +17,14 @@ k_i        -           (k,)     covariance of row i with the basis points
 λ_i        lam         (n,)     what the basis cannot say of row i: 1 - |w_i|²
 σ²         noise       ()       variance of a label
 λ_i + σ²   nu          (n,)     the same, not below a floor
-Q⁻¹        R           (k, k)   posterior covariance of the whitened weights, R = (I + Σ_l w_l w_lᵀ/ν_l)⁻¹
--          M           (k, k)   Σ w_j w_jᵀ over the rows still to be understood
+Q⁻¹        R           (k, k)   posterior covariance of the whitened weights, R = (I + Σ_l w_l w_lᵀ/ν_l)⁻¹; the
+                                default adds w̄ w̄ᵀ/bias within the brackets
+-          M           (k, k)   Σ ω_j w_j w_jᵀ over the rows still to be understood; ω = 1 in the paper's method
 -          B           (k, c)   posterior mean of the weights: the correction of row i is w_iᵀ B
 μ_i        -           (n, c)   that correction; f^ = F + μ is `mean`
 Σ_i        variance    (n,)     λ_i + g_i + σ²
 -          g           (n,)     w_iᵀ R w_i, the part of the variance that labels can still remove
--          h           (n,)     w_iᵀ R M R w_i, the summed squared covariance with the pool
+-          h           (n,)     w_iᵀ R M R w_i, the summed squared covariance with the pool, each row times its ω
 u¹         influence   (n,)     c h_i / (ν_i + g_i)
 u²         uncertainty (n,)     the learner's entropy, calibrated by the surrogate's
 u³         lookahead   (n,)     expected fall of the pool's summed entropy
@@ -31,4 +35,11 @@ P(f^t)     accuracy    ()       share of the answers that the learner had right 
 -          e           (c,)     innovation: one-hot label minus the surrogate's mean
 -          Z, z        (c, n)   what the link turns into class weights q(z)
 -          A, D        (n,)     Σ_c q and Σ_c q ln q, which give the entropy: ln A - D/A
+u *        influence   (n,)     h_i / (ν_i + g_i): what an answer takes from the variance of what is undecided
+v *        uncertainty (n,)     doubt: 1 - margin of f^_i, between the floor and 1
+ω_i *      omega       (n,)     what is undecided: 1 - margin of F_i, not below the floor, set at each anchor
+w̄ *        middle      (k,)     mean of the pool's whitened rows
+-          bias        ()       variance of the predictions' mean error over the pool, known before any label
+-          floor       ()       the least ω and v
+-          explained   ()       share of the prior variance, mean |w_i|², that sets the width of the kernel
 """
