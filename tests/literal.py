@@ -73,7 +73,6 @@ class Literal:
     bias: float | None = None
     mode: str = "combined"
     jitter: float = 0.0
-    middle_of: Sequence[int] | None = None  # rows in the pool at the last anchor, if not those of now
     weighed_by: Array | None = None  # the predictions at the anchor, where a class was added since
 
     def __post_init__(self) -> None:
@@ -94,7 +93,7 @@ class Literal:
         self.askable = [i for i in self.open if i not in set(self.skipped)]
         self.in_pool = [i for i in range(n) if i not in set(self.dropped)]
         # the pool's mean row, as if it had been answered as predicted, with variance `bias`
-        self.middle = self.phi[list(self.in_pool if self.middle_of is None else self.middle_of)].mean(0)
+        self.middle = self.phi[self.in_pool].mean(0)
 
     def Qinv(self, rows: Sequence[int]) -> Array:
         phi = self.phi[list(rows)]

@@ -22,7 +22,7 @@ def shard(whole: Surrogate, pool: Pool, rows: slice) -> Rows:
     """Some of the surrogate's rows on their own, told nothing but the kernel and their predictions."""
     part = Rows(whole._kernel, whole.options, Features(pool.features[rows]))
     probs = torch.from_numpy(pool.probs[rows])
-    part.anchor(whole._kernel, probs, torch.ones(len(probs), dtype=torch.bool), has_learner=True)
+    part.anchor(whole._kernel, probs, has_learner=True)
     part.set_masks(whole._rows.is_open[rows], ~whole._rows.is_closed[: len(whole)][rows], whole._rows.is_in_pool[rows])
     return part
 
@@ -37,7 +37,7 @@ def test_two_shards_follow_the_small_vectors_and_find_the_same_rows(method: Meth
     starts = [0, 50]
     np.testing.assert_allclose(parts[0].gram() + parts[1].gram(), engine.posterior.M, atol=1e-10)
     if method == "understudy":  # the mean row of the pool, from those of its parts
-        middle = (len(parts[0]) * parts[0].middle + len(parts[1]) * parts[1].middle) / len(whole)
+        middle = (len(parts[0]) * parts[0].mean_row() + len(parts[1]) * parts[1].mean_row()) / len(whole)
         np.testing.assert_allclose(middle, whole._rows.middle, atol=1e-12)
     for part in parts:
         part.refresh(engine.posterior.R, engine.posterior.M)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.sessions.small_projects import copied, label_next, opened, require_alike, until
+from understudy.core.options import METHODS
 from understudy.errors import NotFound
 from understudy.sessions.models import best_influence
 from understudy.sessions.session import Session
@@ -82,12 +83,13 @@ def test_a_surrogate_made_in_one_go_is_that_which_followed_every_move(session: S
     session.next("cy")
     with session.lock:
         require_alike(session.learning.chooser.surrogate, session.models.surrogate_now())
-    with opened(copied(tmp_path / "paper", taught=2, method="paper")) as other:
-        label_next(other, "ann", "k", 1)
-        taught = next(iter(other.record.usable))
-        other.bad(taught, "ann", "bad")  # the model has learnt it, and it is no item any more
-        with other.lock:
-            require_alike(other.learning.chooser.surrogate, other.models.surrogate_now())
+    for method in METHODS:
+        with opened(copied(tmp_path / method, taught=2, method=method)) as other:
+            label_next(other, "ann", "k", 1)
+            taught = next(iter(other.record.usable))
+            other.bad(taught, "ann", "bad")  # the model has learnt it, and it is no item any more
+            with other.lock:
+                require_alike(other.learning.chooser.surrogate, other.models.surrogate_now())
     with opened(copied(tmp_path / "untaught")) as other:
         other.label(3, 1, "ann", "k")
         other.next("bob")

@@ -228,6 +228,26 @@ class Engine:
         for row in torch.split(torch.arange(first, len(rows), device=rows.W.device), 1):
             self.join_pool(row, sign=1)
 
+    def move_middle(self) -> bool:
+        """The pool's mean row has moved, and with it what is known beforehand. False: too ill-conditioned, rebuild.
+
+        The new row is answered before the old one is taken out, so that not all of it is unknown in between.
+        """
+        rows, bias = self.rows, self.options.bias
+        if bias is None:
+            return True
+        before, rows.middle = rows.middle, rows.mean_row()
+        nothing = torch.zeros_like(self.posterior.B[0])
+        stats = torch.tensor([[bias, 0.0, 1.0, 0.0]], dtype=torch.float64, device=rows.W.device)
+        for middle, sign in ((rows.middle, 1), (before, -1)):
+            seen = self.posterior.look(middle[None], nothing[None], stats)
+            if sign < 0 and not (self._can_take_out(seen, told=True) and self._can_take_out(seen, told=False)):
+                return False
+            influence, mean = self.posterior.turn_and_shift(seen, nothing, sign, on_pool=0)
+            self.influence_steps.append(influence)
+            self.mean_steps.append(mean)
+        return True
+
     def join_pool(self, row: Int[Tensor, "1"], sign: int) -> None:
         """An unlabelled row enters or leaves the pool."""
         self.influence_steps.append(self.posterior.join_pool(self.look(row), sign))

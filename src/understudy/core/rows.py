@@ -49,6 +49,7 @@ class Rows:
         self._set_noise(0)
         self.var, self.h = torch.zeros((2, n), dtype=torch.float64, device=device)  # ν + g, and h
         self._set_masks(torch.ones((3, n), dtype=torch.bool, device=device))
+        self.middle = torch.zeros(W.shape[1], dtype=torch.float64, device=device)  # the pool's mean row, at a rebuild
 
     @classmethod
     def restored(
@@ -103,21 +104,18 @@ class Rows:
 
     # -- at each training ---------------------------------------------------------------------------------
 
-    def anchor(
-        self, kernel: Kernel, probs: Float[Tensor, "n c"], is_in_pool: Bool[Tensor, "n"], has_learner: bool
-    ) -> None:
+    def anchor(self, kernel: Kernel, probs: Float[Tensor, "n c"], has_learner: bool) -> None:
         """Start from these predictions. Where they are part of the kernel every row is whitened anew: O(nk²)."""
         self._whiten(kernel, probs, 0)
         self.adopt(probs, has_learner)
         self._weigh(probs, 0)
-        if self.options.bias is not None:
-            self.middle = self._mean_row(is_in_pool.to(self.W.device))
 
-    def _mean_row(self, is_in_pool: Bool[Tensor, "n"]) -> Float[Tensor, "k"]:
+    def mean_row(self) -> Float[Tensor, "k"]:
+        """Of the rows in the pool."""
         total = torch.zeros(self.W.shape[1], dtype=torch.float64, device=self.W.device)
         for rows in self._blocks(len(self)):
-            total += is_in_pool[rows].double() @ self.W[rows].double()
-        return total / is_in_pool.sum().clamp_min(1)
+            total += self.is_in_pool[rows].double() @ self.W[rows].double()
+        return total / max(1, self.n_in_pool)
 
     def adopt(self, probs: Float[Tensor, "n c"], has_learner: bool) -> None:
         """Predictions for which the rows were whitened and weighed before."""
@@ -184,6 +182,7 @@ class Rows:
         """
         if self.options.bias is None:
             return self._nothing()
+        self.middle = self.mean_row()
         return torch.outer(self.middle, self.middle) / self.options.bias
 
     def _nothing(self) -> Float[Tensor, "k k"]:

@@ -154,11 +154,11 @@ def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
         if is_whole:
             rows.adopt(probs, has_learner)
         else:
-            rows.anchor(kernel, probs, torch.from_numpy(~ledger.is_dropped), has_learner)
-        if "omega" in saved:
-            rows.stats[:, 3] = tensor("omega")
+            rows.anchor(kernel, probs, has_learner)
         if "middle" in saved:
             rows.middle = tensor("middle")
+        if "omega" in saved:
+            rows.stats[:, 3] = tensor("omega")
         rows.var, rows.h = tensor("var"), tensor("h")
         engine = Engine(rows, options)
         R_told = tensor("R_told") if "R_told" in saved else None

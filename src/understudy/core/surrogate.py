@@ -252,18 +252,22 @@ class Surrogate:
                 self._engine.join_pool(self._index(row), sign=-1)
             self._ledger.is_dropped[row] = True
             self._rows.drop(row)
+        if rows:
+            self._move_middle()
         return self
 
     def undrop(self, rows: Any) -> "Surrogate":
         """Dropped rows are part of the pool again, without a label; others stay as they are."""
-        for row in checks.rows_of_pool("rows", rows, len(self)).tolist():
-            if not self._ledger.is_dropped[row]:
-                continue
+        rows = checks.rows_of_pool("rows", rows, len(self))
+        rows = rows[self._ledger.is_dropped[rows]].tolist()
+        for row in rows:
             self._ledger.is_dropped[row] = False
             self._rows.undrop(row, self._ledger.is_askable(row))
             if self._engine is not None:
                 self._engine.join_pool(self._index(row), sign=1)
             self._rows.is_open[row] = True
+        if rows:
+            self._move_middle()
         return self
 
     # -- the pool changes ---------------------------------------------------------------------------------
@@ -309,6 +313,7 @@ class Surrogate:
         self._ledger.extend(len(new))
         if self._engine is not None:
             self._engine.extended(first)
+            self._move_middle()
         return self
 
     @property
@@ -521,7 +526,7 @@ class Surrogate:
         if kernel.V is not None and kernel.n_classes_drawn != self.n_classes:
             V = kernel.V if self._has_own_basis else self._draw_outputs(len(kernel.U))
             self._kernel = kernel.with_outputs(V, self._output_bandwidth())
-        self._rows.anchor(self._kernel, probs, torch.from_numpy(~self._ledger.is_dropped), self._is_anchored)
+        self._rows.anchor(self._kernel, probs, self._is_anchored)
         self._engine = Engine(self._rows, self.options)
         self._rebuild()
         return self._engine
@@ -548,6 +553,11 @@ class Surrogate:
             targets=targets,
         )
         self._count()
+
+    def _move_middle(self) -> None:
+        """The pool has changed, and so has its mean row."""
+        if self._engine is not None and not self._engine.move_middle():
+            self._rebuild()
 
     def _count(self) -> None:
         if self._engine is not None:

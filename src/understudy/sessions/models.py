@@ -111,11 +111,7 @@ class Models:
         return Surrogate.restore(features[: len(state["probs"])], state, check=False)
 
     def surrogate_now(self) -> Surrogate:
-        """The surrogate given all that the record knows, made in one go: for more moves than one can follow.
-
-        It is that which followed every move, unless the pool itself changed since the last model: what predictions are
-        right on average over is the pool of the anchor, and here that is the pool of now.
-        """
+        """The surrogate given all that the record knows, made in one go: for more moves than one can follow."""
         features, ledger = self.project.features, ledger_of(self.record)
         n_classes = max(1, len(self.record.classes))
         if not self.record.trainings:
