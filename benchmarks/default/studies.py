@@ -30,10 +30,10 @@ RIVALS: Final = (
     "max_herding",
     "uherding",
     "drop_query",
-    # Over all rows of the pool a pick takes it several times as long as all others together.
-    "bait_binary(subset_size=5000)",
     "surrogate",
 )
+# From nothing what is known to be worst is left out.
+EARLY_RIVALS: Final = tuple(name for name in RIVALS if name not in ("entropy", "coreset"))
 SIX: Final = ("understudy", "uherding", "badge", "margin", "typiclust", "random")
 
 CURVE: Final = (600, 800, 1000, 2000, 3000, 4000, 5000)
@@ -128,9 +128,15 @@ def curves() -> Iterator[Job]:
 def nothing() -> Iterator[Job]:
     for name in FOUR_SETS:
         for learner in ("paper", "modern"):
-            for strategy in ("understudy", *RIVALS):
+            for strategy in ("understudy", *EARLY_RIVALS):
                 schedule = FROM_NOTHING[N_CLASSES[name]]
                 yield from split(Job("nothing", name, learner, strategy, schedule, TEN, "own"))
+
+
+def bait() -> Iterator[Job]:
+    """Over all rows of the pool a pick takes BAIT several times as long as all others together: it looks at 5,000."""
+    for name in ("fashion_mnist", "cifar10"):
+        yield from split(Job("curves", name, "modern", "bait_binary(subset_size=5000)", CURVE, TEN))
 
 
 def long() -> Iterator[Job]:
@@ -158,7 +164,6 @@ def conditions() -> Iterator[Job]:
         yield from each(replace(one, data=f"{name}+rows1000", schedule=THOUSAND_ROWS[name]))
         # Many trainings: the pool is a part, so that predicting it does not take longest.
         part = replace(one, data=f"{name}+rows20000")
-        yield from each(replace(part, variant="every10", schedule=tuple(range(200, 1001, 10))))
         yield from each(replace(part, variant="every100", schedule=tuple(range(200, 3001, 100))))
         yield from each(replace(part, variant="every1000", schedule=(200, 1000, 2000, 3000)))
     yield from each(replace(one, data="reviews"))
@@ -167,6 +172,9 @@ def conditions() -> Iterator[Job]:
 
 def singly() -> Iterator[Job]:
     """A training after every label: of the conditions, but so long that one may want to play it elsewhere, on a CPU."""
+    few = Job("conditions", "", "modern", "", tuple(range(200, 1001, 10)), FIVE, variant="every10")
+    for name in TWO_SETS:
+        yield from each(replace(few, data=f"{name}+rows20000"))
     schedule = tuple(range(20, 301))
     yield from each(Job("conditions", "fashion_mnist+rows5000", "modern", "", schedule, FIVE, variant="every1"))
 
@@ -177,7 +185,7 @@ def network() -> Iterator[Job]:
         yield from split(Job("network", "fashion_pixels+images", "resnet18", strategy, NETWORK, THREE))
 
 
-ALL: Final = (curves, nothing, long, ablations, decline, conditions, singly, network)
+ALL: Final = (curves, nothing, bait, long, ablations, decline, conditions, singly, network)
 STUDIES: Final = {study.__name__: study for study in ALL}
 
 

@@ -26,7 +26,7 @@ def test_what_is_compared(tmp_path: Path) -> None:
     plan = comparison.task.experiment.plan
     assert (plan.dataset, plan.learner, plan.seed) == ("digits", "quick", 0)
     assert plan.schedule == tuple(range(20, 201, 20))
-    assert (comparison.strategies, comparison.repeats) == (("surrogate", "margin", "entropy", "random"), 10)
+    assert (comparison.strategies, comparison.repeats) == (("understudy", "margin", "entropy", "random"), 10)
     assert comparison.task.total == 4 * 10 * 10  # no controls
 
 

@@ -22,7 +22,9 @@ from understudy.loop import needs_no_learner
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import Picks, PoolView, checked_whole
 
-STRATEGIES: Final = ("surrogate", "surrogate_blind", "random", "margin", "entropy", "coreset", "badge", "typiclust")
+STRATEGIES: Final = (
+    "understudy", "surrogate", "random", "margin", "entropy", "coreset", "badge", "typiclust", "uherding",
+)  # fmt: skip
 REPEATS: Final = 10
 
 

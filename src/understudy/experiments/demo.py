@@ -5,7 +5,7 @@ from typing import Final
 
 from understudy.experiments.compare import REPEATS, Comparison, compare
 
-STRATEGIES: Final = ("surrogate", "margin", "entropy", "random")
+STRATEGIES: Final = ("understudy", "margin", "entropy", "random")
 SCHEDULE: Final = tuple(range(20, 201, 20))
 
 
