@@ -11,6 +11,8 @@ import torch
 import understudy
 import understudy.core
 from understudy import Explanation, Surrogate
+from understudy.core.options import DEFAULTS, METHODS
+from understudy.core.options import NAMES as OPTIONS
 from understudy.strategies.listing import GROUPS, as_markdown, home
 from understudy.strategies.registry import STRATEGIES
 
@@ -53,6 +55,20 @@ def test_every_option_of_the_surrogate_is_documented_with_its_default(name: str)
         default = row.group(1).strip("`")
         shown = f'"{parameter.default}"' if isinstance(parameter.default, str) else str(parameter.default)
         assert default == shown
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_table_of_methods_has_every_option_with_its_defaults(name: str) -> None:
+    row = re.search(rf"^\| `{name}` \| ([^|]*) \| ([^|]*) \| [A-Z]", DOCS["surrogate.md"], re.MULTILINE)
+    assert row is not None, "the table lacks it"
+    for method, found in zip(METHODS, row.groups(), strict=True):
+        if name not in DEFAULTS[method]:
+            assert found == "–", f"{method} has no use for it"
+        else:
+            value = DEFAULTS[method][name]
+            number = isinstance(value, float)
+            shown = f'`"{value}"`' if isinstance(value, str) else str(value)
+            assert float(found) == value if number else found == shown
 
 
 def test_every_field_of_an_explanation_is_documented() -> None:

@@ -11,8 +11,8 @@ from understudy.strategies.registry import STRATEGIES
 # In each group, what a strategy chooses.
 GROUPS: Final[dict[str, dict[str, str]]] = {
     "ours": {
-        "understudy": "what teaches most, then what is hardest; learns from every single label",
-        "surrogate": "the same, to the letter of the paper",
+        "understudy": "what would settle most of what is undecided, times its own doubt; hears every single label",
+        "surrogate": "what teaches most, then what is hardest: the paper's method, to the letter",
         "surrogate_influence": "what teaches most about the whole pool (u1 alone)",
         "surrogate_uncertainty": "what is hardest (u2 alone)",
         "surrogate_uniform": "half and half, whatever the learner is worth",
