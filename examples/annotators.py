@@ -12,9 +12,9 @@ from understudy import Surrogate
 def main() -> None:
     features, labels = load_digits(return_X_y=True)
     features = features / 16
-    s = Surrogate(features, n_classes=10, basis_size=200)
+    s = Surrogate(features, n_classes=10)
 
-    first = s.ask(30)  # nothing is known yet: influence alone chooses
+    first = s.ask(30)  # there is no learner yet: influence alone chooses
     s.tell(first, labels[first])
     learner = LogisticRegression(max_iter=1000).fit(features[first], labels[first])
     probs = learner.predict_proba(features)
