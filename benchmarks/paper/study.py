@@ -93,6 +93,7 @@ def make_surrogate(task: Task, given: argparse.Namespace, repeat: int, **setting
 def basis_of(surrogate: Surrogate) -> tuple[np.ndarray, np.ndarray]:
     """U and V, for another surrogate of the same pool: the search for them takes longest."""
     kernel = surrogate._kernel
+    assert kernel.V is not None  # the paper's
     return kernel.U.cpu().numpy(), kernel.V.cpu().numpy()
 
 

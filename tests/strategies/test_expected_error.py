@@ -12,6 +12,7 @@ from tests.strategies.pools import make_arrays, view_for
 from understudy import Surrogate
 from understudy.errors import UnderstudyError
 from understudy.strategies.expected_error import ExpectedError, expected_risk, likeliest
+from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.view import PoolView
 
 
@@ -33,7 +34,7 @@ def literal(s: Surrogate, row: int, judged: Any, max_labels: int, clip: bool) ->
 
 
 def double(strategy: ExpectedError) -> ExpectedError:
-    strategy.process.dtype = "float64"
+    strategy.process = SurrogateStrategy(**strategy.process.options.given() | {"dtype": "float64"})
     return strategy
 
 
