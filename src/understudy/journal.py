@@ -1,5 +1,6 @@
 """The journal of a loop: what happened in it, as far as it decides what happens next, in plain numbers and lists."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,7 +13,7 @@ TOLD: Final = "told"  # rows, and a class for each
 RETRACTED: Final = "retracted"  # rows
 Event = tuple[Any, ...]  # one of these words, and what belongs to it
 KEYS: Final = frozenset(
-    {"format", "pool", "n_classes", "random_state", "strategy", "round", "most_labels", "trainings", "since"}
+    {"format", "pool", "n_classes", "random_state", "strategy", "learner", "round", "most_labels", "trainings", "since"}
     | {"pending", "skipped", "draws"}
 )
 
@@ -56,8 +57,15 @@ class Journal:
         self.most_labels = max(self.most_labels, len(training.rows))
 
 
+def described(thing: Any) -> str:
+    """A strategy or learner with its settings, but for where it runs; what does not show them, by its class."""
+    if "__repr__" not in {name for kind in type(thing).__mro__[:-1] for name in vars(kind)}:
+        return type(thing).__name__
+    return re.sub(r"(, )?device='[^']*'|, device=device\([^)]*\)| at 0x[0-9a-f]+", "", repr(thing))
+
+
 def checked_state(state: Any, expected: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A state that a loop of this pool, number of classes, seed and strategy can go on from."""
+    """A state that a loop of this pool, number of classes, seed, strategy and learner can go on from."""
     if not isinstance(state, Mapping) or "format" not in state:
         raise UnderstudyError("this is not the state of a loop; give what state_dict() returned")
     if state["format"] != FORMAT:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError
-from understudy.journal import FORMAT, RETRACTED, TOLD, Journal, Training, checked_state
+from understudy.journal import FORMAT, RETRACTED, TOLD, Journal, Training, checked_state, described
 from understudy.learners.named import make_learner
 from understudy.learners.protocol import Job, Learner, Model, fit_many
 from understudy.strategies.protocol import (
@@ -40,6 +40,7 @@ OFFERED_AS: Final[dict[Supply, str]] = {
     "gradient_norms": "gradients",
 }
 OF_THE_POOL: Final = frozenset({"features", "images"})
+SAMPLED_ROWS: Final = 64  # of the features, by which a pool is known again
 LARGEST_STEP: Final = 200  # labels between two trainings, where no schedule is given
 
 
@@ -72,6 +73,7 @@ class ActiveLoop:
         self.learner = make_learner(learner, device) if isinstance(learner, str) else learner
         # A strategy that learns would carry what it learnt here into the next loop: this one has its own.
         self.strategy = make_strategy(strategy) if isinstance(strategy, str) else deepcopy(strategy)
+        self._described = described(self.strategy)  # now: some count in their own fields
         proxy = getattr(self.strategy, "proxy", None)
         self._proxy: Learner | None = make_learner(proxy, device) if isinstance(proxy, str) else proxy
         self._due_at = due_at(schedule, len(self.pool), self.n_classes)
@@ -375,11 +377,16 @@ class ActiveLoop:
 
     def _identity(self) -> dict[str, Any]:
         """What must be the same in a loop that goes on from the state of another."""
+        pool = hashlib.sha256("\n".join(self.pool.ids).encode())
+        if self.pool.features is not None:
+            some = np.asarray(self.pool.features[:: max(1, len(self.pool) // SAMPLED_ROWS)], dtype=np.float32)
+            pool.update(some.tobytes())
         return {
-            "pool": hashlib.sha256("\n".join(self.pool.ids).encode()).hexdigest()[:16],
+            "pool": pool.hexdigest()[:16],
             "n_classes": self.n_classes,
             "random_state": self._seed,
-            "strategy": type(self._chooser).__name__,
+            "strategy": self._described,
+            "learner": described(self.learner),
         }
 
     # -- what the strategy sees -----------------------------------------------------------------------------

@@ -4,7 +4,8 @@ import pytest
 from tests.literal import literal_of
 from tests.pools import make_pool
 from understudy import Surrogate
-from understudy.core.options import METHODS, Method
+from understudy.core.explanation import shares_of
+from understudy.core.options import METHODS, Method, Options
 
 POOL = make_pool(60, 3, seed=1)
 
@@ -102,7 +103,7 @@ def test_the_reason_for_a_product_is_the_factor_that_is_above_the_usual() -> Non
     s = surrogate("product")
     askable = s.askable
     influence, doubt = (np.log(values) - np.log(values[askable]).mean() for values in (s.influence, s.uncertainty))
-    begins = {"influence": "it says most", "doubt": "it is hard", "neither": "nothing speaks for it more than for"}
+    begins = {"influence": "it says most", "doubt": "it is hard", "neither": "nothing sets it apart"}
     seen = set()
     for row in askable:
         above = "influence" if influence[row] > doubt[row] else "doubt"
@@ -152,3 +153,51 @@ def test_a_row_that_was_asked_for_is_explained_as_it_was_before(mode: str, other
     twin.tell([row], [1])
     s.tell([row], [1])
     assert twin.ask(4).tolist() == s.ask(4).tolist()
+
+
+PRODUCT, SUM = Options.of("understudy"), Options.of("paper")
+
+
+@pytest.mark.parametrize(
+    ("terms", "product", "total"),
+    [
+        ((0.0, 2.0), (0.0, 1.0), (0.0, 1.0)),  # an ordinary influence and much doubt
+        ((-1.0, 3.0), (0.0, 1.0), (0.25, 0.75)),  # what speaks against a row is no reason for it
+        ((3.0, -1.0), (1.0, 0.0), (0.75, 0.25)),
+        ((1.0, 3.0), (0.25, 0.75), (0.25, 0.75)),
+    ],
+)
+def test_a_factor_below_the_ordinary_has_no_share_of_a_product(
+    terms: tuple[float, float], product: tuple[float, float], total: tuple[float, float]
+) -> None:
+    assert shares_of(*terms, PRODUCT) == product
+    assert shares_of(*terms, SUM) == total
+
+
+def test_where_neither_factor_is_above_the_ordinary_there_are_no_shares() -> None:
+    assert np.isnan(shares_of(-1.0, -0.5, PRODUCT)).all()
+    assert np.isnan(shares_of(0.0, 0.0, SUM)).all()
+
+
+def test_reason_and_shares_of_any_row_agree() -> None:
+    pool = make_pool(80, 3, seed=8)
+    s = Surrogate(pool.features, 3)
+    assert not any("hard" in s.explain(row).reason for row in range(80)), "without a learner nothing is hard"
+    s.anchor(pool.probs, [0, 1])
+    for row in range(2, 80):
+        found = s.explain(row)
+        if "hard" in found.reason:
+            assert found.uncertainty_share >= found.influence_share
+        if "says most" in found.reason:
+            assert found.influence_share > 0
+
+
+def test_the_last_terms_are_those_of_the_choice_whatever_happens_since() -> None:
+    pool = make_pool(80, 3, seed=9)
+    s = Surrogate(pool.features, 3)
+    assert s.last_terms == (0.0, 0.0), "nothing was asked for yet"
+    s.anchor(pool.probs, [0, 1]).ask()
+    then = s.last_terms
+    s.extend(pool.features[:3] + 0.02, pool.probs[:3])
+    assert s.utility is not None
+    assert s.last_terms == then

@@ -2,8 +2,7 @@
 
 import json
 import re
-from dataclasses import replace
-from math import isnan, nan
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from understudy import Explanation, Surrogate
 from understudy.core.options import Method
 from understudy.sessions.events import Ask
-from understudy.sessions.why import NO_MODEL, line, set_apart, shares, short, without_model
+from understudy.sessions.why import NO_MODEL, line, short, without_model
 
 CLASSES = ["cat", "dog", "fox"]
 JARGON = re.compile(r"varianc|utilit|entrop|influence|surrogate|poster|nan|None|row|class \d", re.IGNORECASE)
@@ -103,40 +102,6 @@ def test_before_the_first_model_influence_alone_chooses_and_the_line_says_so() -
     )
     assert without_model(explained(n_taught=0), "choice") == NO_MODEL
     assert without_model(explained(n_taught=0), None) == "There is no model yet.", "nobody chose it"
-
-
-@pytest.mark.parametrize(
-    ("terms", "product", "total"),
-    [
-        ((0.0, 2.0), (0.0, 1.0), (0.0, 1.0)),  # an ordinary influence and much doubt
-        ((-1.0, 3.0), (0.0, 1.0), (0.25, 0.75)),  # what speaks against an item is no reason for it
-        ((3.0, -1.0), (1.0, 0.0), (0.75, 0.25)),
-        ((1.0, 3.0), (0.25, 0.75), (0.25, 0.75)),
-    ],
-)
-def test_a_factor_below_the_ordinary_has_no_share_of_a_product(
-    terms: tuple[float, float], product: tuple[float, float], total: tuple[float, float]
-) -> None:
-    assert shares(*terms, is_product=True) == product
-    assert shares(*terms, is_product=False) == total
-
-
-def test_where_neither_factor_is_above_the_ordinary_there_are_no_shares() -> None:
-    assert all(map(isnan, shares(-1.0, -0.5, is_product=True)))
-    assert all(map(isnan, shares(0.0, 0.0, is_product=False)))
-
-
-def test_an_item_of_little_influence_and_some_doubt_is_hard_to_tell() -> None:
-    found = explained(
-        influence=0.01, influence_quartiles=(0.1, 0.2, 0.3), uncertainty=0.6, uncertainty_quartiles=(0.1, 0.5, 0.9),
-        influence_share=0.9, uncertainty_share=0.1, n_taught=0, prediction=((0, 0.5), (1, 0.5)),
-    )  # fmt: skip
-    assert line(found, CLASSES, "choice", guesses=False) == "Its answer helps a little with many others."
-    mended = set_apart(found)
-    assert (mended.influence_share, mended.uncertainty_share) == (0.0, 1.0)
-    assert line(mended, CLASSES, "choice", guesses=False) == "It is hard to tell."
-    assert set_apart(explained()) == explained(), "no quartiles, nothing to compare with"
-    assert isnan(set_apart(replace(found, uncertainty=0.4)).uncertainty_share), "it is ordinary in both"
 
 
 @pytest.mark.parametrize("ask", ["audit", "second", "again"])

@@ -7,11 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from understudy.core.engine import Engine
+from understudy.core.engine import RESOLUTION, Engine
 from understudy.core.features import Features
 from understudy.core.ledger import Ledger
+from understudy.core.options import Options
 
 NOTEWORTHY = 0.1  # share of a row's variance whose loss counts as being taught
+USUAL_ROWS = 4096
 UNKNOWN = (math.nan, math.nan, math.nan)
 SMALLEST = 1e-300  # of a factor whose logarithm is taken
 
@@ -66,21 +68,14 @@ def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows
     first, second = terms[:, row].tolist()
     if engine.options.mode == "product":
         first, second = relative_terms(engine, first, second)
-        rounding = engine.resolution
-    else:
-        first, second, rounding = abs(first), abs(second), 0.0
-    of_influence, is_less_than_usual = first > second, max(first, second) < 0
-    first, second = abs(first), abs(second)
+    shares = shares_of(first, second, engine.options)
     if engine.options.mode == "variance":
         shares, reason = (math.nan, math.nan), "the surrogate knows least about it"
-    elif not first + second > rounding:
-        shares, reason = (math.nan, math.nan), "nothing sets it apart"
+    elif math.isnan(shares[0]):
+        reason = "nothing sets it apart"
     else:
-        shares = first / (first + second), second / (first + second)
         settles = "its answer should settle most" if engine.options.mode == "lookahead" else "it is hard"
-        reason = _of_influence(n_taught) if of_influence else settles
-        if is_less_than_usual:
-            reason = "nothing speaks for it more than for others"
+        reason = _of_influence(n_taught) if shares[0] > shares[1] else settles
     right, judged = ledger.accuracy()
     influence, doubt = engine.influence_scale * rows.influence(), rows.means.uncertainty()
     return Explanation(
@@ -102,11 +97,28 @@ def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows
 
 
 def relative_terms(engine: Engine, first: float, second: float) -> tuple[float, float]:
-    """Logarithms of the two factors of a row, each over the geometric mean of the rows that may be asked for."""
+    """Logarithms of the two factors of a row, each over the geometric mean of the rows that may be asked for.
+
+    In large pools of every so manieth of them: it is read after every pick, and is a figure for people.
+    """
     rows = engine.rows
-    askable = rows.measures[:, ~rows.is_closed].clamp_min(SMALLEST)
+    some = slice(0, len(rows), max(1, len(rows) // USUAL_ROWS))
+    askable = rows.measures[:, some][:, ~rows.is_closed[some]].clamp_min(SMALLEST)
     usual = askable.log().mean(1).tolist() if askable.shape[1] else (0.0, 0.0)
     return math.log(max(first, SMALLEST)) - usual[0], math.log(max(second, SMALLEST)) - usual[1]
+
+
+def shares_of(first: float, second: float, options: Options) -> tuple[float, float]:
+    """How much each of the two terms sets a row apart, together 1; NaN where neither does.
+
+    The terms of a product are logarithms over those of an ordinary row: one below zero speaks against the row, so it
+    has no share in why it would be chosen.
+    """
+    is_product = options.mode == "product"
+    rounding = RESOLUTION[options.torch_dtype] if is_product else 0.0
+    first, second = (max(term, 0.0) if is_product else abs(term) for term in (first, second))
+    total = first + second
+    return (first / total, second / total) if total > rounding else (math.nan, math.nan)
 
 
 def _quartiles(engine: Engine, values: Tensor) -> tuple[float, float, float]:

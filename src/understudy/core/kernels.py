@@ -1,6 +1,7 @@
 """The kernel over features, or over features and predictions, and its widths."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,8 @@ from understudy.core.features import Features
 
 SAMPLED_PAIRS = 1_000_000
 SAMPLED_ROWS = 4_000  # by which the explained share of the variance is judged
+GUESSED_BY = 500  # of these: enough to know the width to a percent or so
+SURE = 1.05  # beyond this factor from the guess no more rows are asked
 NARROWEST, WIDEST = 0.5, 8.0  # mean distances between which a width is searched for
 WIDTH_DIGITS = 1e-3  # how closely, relative
 
@@ -80,19 +83,35 @@ def explained_width(
     to_basis = squared_distances(features.take(rows, torch.float64, origin.device) - origin, centred)
     within = squared_distances(centred, centred)
 
-    def is_enough(width: float) -> bool:
+    def is_enough(width: float, rows: Float[Tensor, "b k"]) -> bool:
         bandwidth = (width * distance) ** 2
         L, _ = linalg.cholesky(_covariance(gaussian(within, bandwidth), jitter))
-        w = linalg.whiten(gaussian(to_basis, bandwidth), L)
+        w = linalg.whiten(gaussian(rows, bandwidth), L)
         return float((w * w).sum(1).mean()) >= share
 
+    few = to_basis[:: -(-len(to_basis) // GUESSED_BY)]
+    _, guess = _halve(lambda width: is_enough(width, few))
+
+    def is_enough_for_all(width: float) -> bool:
+        return is_enough(width, to_basis) if guess / SURE < width < guess * SURE else width >= guess
+
+    low, high = _halve(is_enough_for_all)
+    # The guess decided the first halvings. Were it wrong, all rows would say so at the ends of what it left.
+    is_right = high == WIDEST or is_enough(high, to_basis)
+    if is_right and low < high:
+        is_right = not is_enough(low, to_basis)
+    return high if is_right else _halve(lambda width: is_enough(width, to_basis))[1]
+
+
+def _halve(is_enough: Callable[[float], bool]) -> tuple[float, float]:
+    """Two near widths of which the second is enough and the first is not; equal where the narrowest will do."""
     low, high = NARROWEST, WIDEST
     if is_enough(low):
-        return low
+        return low, low
     while high > low * (1 + WIDTH_DIGITS):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    return low, high
 
 
 def _covariance(K: Float[Tensor, "k k"], jitter: float) -> Float[Tensor, "k k"]:

@@ -165,7 +165,7 @@ def _one_of(name: str, allowed: tuple[str, ...]) -> Callable[[Any], Any]:
 CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "basis_size": _whole("basis_size"),
     "width": _optional(_positive("width")),
-    "explained": _optional(partial(checks.share, "explained")),
+    "explained": _optional(lambda value: checks.share("explained", checks.positive("explained", value))),
     "noise": _positive("noise", zero=True),
     "mode": _one_of("mode", MODES),
     "exclude_self": partial(checks.flag, "exclude_self"),

@@ -102,16 +102,16 @@ def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
     if check:
         require_pool(saved, surrogate._features)
     options = surrogate.options
-    theirs = asdict(Options.load(saved))
-    if "option_method" not in saved and options.basis_size is None:
-        theirs["basis_size"] = None  # the version before knew no rule, only its number
-    for name, value in asdict(options).items():
+    n, device = len(surrogate._features), surrogate.device
+    found = Options.load(saved)
+    # A number of basis points may have been given, or come of the rule.
+    theirs = asdict(found) | {"basis_size": found.basis_points(n)}
+    for name, value in (asdict(options) | {"basis_size": options.basis_points(n)}).items():
         if theirs[name] != value:
             raise UnderstudyError(
                 f"this state was saved with {name}={theirs[name]!r}, the surrogate has {value!r}; "
                 "make it with the same options, or use Surrogate.restore"
             )
-    n, device = len(surrogate._features), surrogate.device
 
     def tensor(name: str) -> Tensor:
         # What is mapped from a file for this surrogate alone is used where it lies.
@@ -192,7 +192,11 @@ def require_pool(saved: Any, features: Features) -> None:
     elif "option_method" not in saved:
         wanted |= {"option_method"}
     else:
-        wanted |= set(Options.load(saved).save())
+        options = Options.load(saved)
+        wanted |= set(options.save())
+        if "probs" in saved:
+            wanted |= {"omega"} if options.weighting is not None else set()
+            wanted |= {"middle"} if options.bias is not None else set()
     missing = sorted(wanted - set(saved))
     if missing:
         raise UnderstudyError(f"this state is not whole: {', '.join(missing)} missing; was it cut short?")

@@ -55,6 +55,7 @@ class Surrogate:
         self._features.require_finite()
         self._ledger = Ledger(len(self._features))
         self._is_anchored = False
+        self._last_terms = (0.0, 0.0)
         self._has_own_basis = basis is not None
         self._kernel: Kernel
         self._rows: Rows
@@ -135,15 +136,22 @@ class Surrogate:
             self._rows.is_closed[row] = True
             picks.append(row)
             values_of.append(float(engine.best))
+        self._note_terms(engine)
         return np.array(picks, dtype=np.int64), np.array(values_of)
 
     def _propose_in_one_go(self, engine: Engine, n: int) -> tuple[np.ndarray, np.ndarray]:
         try:
             rows, _, values = engine.rehearse(None, n, judge=False)
+            self._note_terms(engine)
             self._ledger.pending.update(dict.fromkeys(rows.tolist()))
         finally:
             self._rebuild()  # the engine took the rows for told ones
         return rows.cpu().numpy(), values.double().cpu().numpy()
+
+    def _note_terms(self, engine: Engine) -> None:
+        first, second = engine.terms[:, 0].tolist()
+        is_product = self.options.mode == "product"
+        self._last_terms = relative_terms(engine, first, second) if is_product else (first, second)
 
     def leaders(self, n: int = 4) -> np.ndarray:
         """Up to n rows (8 at most) that may well be asked for next, best first. Nobody is asked, nothing changes.
@@ -372,9 +380,7 @@ class Surrogate:
         The two terms that its utility is the sum of. A product has none: then the logarithms of its two factors, each
         over the pool's geometric mean, so that 0 is an ordinary row.
         """
-        engine = self._ready()
-        first, second = engine.terms[:, 0].tolist()
-        return relative_terms(engine, first, second) if self.options.mode == "product" else (first, second)
+        return self._last_terms
 
     @property
     def accuracy(self) -> float:

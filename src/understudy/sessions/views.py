@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from understudy.core.explanation import Explanation
+from understudy.core.explanation import Explanation, shares_of
 from understudy.data.faults import ItemFault
 from understudy.sessions import agreement, stopping, why
 from understudy.sessions import review as reviewing
@@ -106,9 +106,7 @@ def reason(session: "Session", choice: Choice) -> dict[str, Any]:
     if session.models.version is None:
         return why.short(None, session.record.classes, "choice")
     surrogate = session.learning.chooser.surrogate
-    influence, uncertainty = why.shares(
-        choice.of_influence, choice.of_uncertainty, is_product=surrogate.options.mode == "product"
-    )
+    influence, uncertainty = shares_of(choice.of_influence, choice.of_uncertainty, surrogate.options)
     means = surrogate.predict([choice.item])[0]
     top = np.argsort(-means)[:3].tolist()
     light = Explanation(
@@ -132,8 +130,6 @@ def why_asked(session: "Session", item: int) -> Why:
         return Why(item, line, ask, None, None, 0, [], [])
     surrogate = session.learning.chooser.surrogate
     found = surrogate.explain(item)
-    if surrogate.options.mode == "product":
-        found = why.set_apart(found)
     distance = session.models.mean_distance
     if session.models.version is None and ask != "again":
         line = why.without_model(found, ask)

@@ -1,8 +1,7 @@
 """Why an item is asked for, in one line for people."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from math import isfinite, nan
+from math import isfinite
 from typing import Any, Final
 
 from understudy.core.explanation import Explanation
@@ -58,28 +57,6 @@ def without_model(explanation: Explanation, ask: Ask | None) -> str:
     if teaches is not None:
         return f"There is no model yet; {teaches}."
     return NO_MODEL if ask == "choice" else "There is no model yet."
-
-
-def shares(of_influence: float, of_uncertainty: float, *, is_product: bool) -> tuple[float, float]:
-    """How much each of the two terms sets an item apart, together 1; NaN where neither does.
-
-    The terms of a product are logarithms over those of an ordinary item: one below zero speaks against the item, so it
-    has no share in why it was chosen.
-    """
-    terms = (of_influence, of_uncertainty)
-    first, second = (max(term, 0.0) if is_product else abs(term) for term in terms)
-    total = first + second
-    return (first / total, second / total) if total > 0 else (nan, nan)
-
-
-def set_apart(explanation: Explanation) -> Explanation:
-    """The explanation of a product, a factor below the middle of the pool without a share: it sets nothing apart."""
-    influence = explanation.influence_share if explanation.influence > explanation.influence_quartiles[1] else 0.0
-    doubt = explanation.uncertainty_share if explanation.uncertainty > explanation.uncertainty_quartiles[1] else 0.0
-    if not all(map(isfinite, (explanation.influence_quartiles[1], influence, doubt))):
-        return explanation
-    first, second = shares(influence, doubt, is_product=True)
-    return replace(explanation, influence_share=first, uncertainty_share=second)
 
 
 def short(
