@@ -81,6 +81,16 @@ def test_max_herding_is_the_plain_greedy_over_the_pool() -> None:
     assert picks.scores.tolist() == pytest.approx(gains)
 
 
+def test_without_predictions_uherding_is_max_herding() -> None:
+    view = PoolView(np.full(80, -1), 3, features=np.random.default_rng(1).normal(size=(80, 4)))
+    doubtful, plain_one = (
+        one.select(view, 20, np.random.default_rng(0))
+        for one in (UHerding(), MaxHerding(bandwidth=herding.WITHOUT_GAP))
+    )
+    np.testing.assert_array_equal(doubtful.rows, plain_one.rows)
+    np.testing.assert_array_equal(doubtful.scores, plain_one.scores)
+
+
 def test_uherding_is_the_plain_greedy_with_doubts_for_weights() -> None:
     view = made()
     picks = UHerding(temperature=2.0).select(view, 20, np.random.default_rng(0))

@@ -74,17 +74,21 @@ class UHerding:
 
     @property
     def needs(self) -> Needs:
-        return Needs(frozenset({"features", "probs"}))
+        # Without predictions all rows are in the same doubt, and it herds as max_herding does.
+        return Needs(frozenset({"features"}), optional=frozenset({"probs"}))
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.max_candidates, rng)
         targets = draw_targets(len(view), rows, self.max_targets, rng)
         bandwidth = self.bandwidth or self.gap(view) or WITHOUT_GAP
-        known = calibration_rows(view)
-        temperature = self.temperature or best_temperature(view.probs[known], view.labels[known])
-        weights = margin(tempered(view.probs[targets], temperature)).to(view.features.dtype)
+        weights = self.doubts(view, targets) if view.has("probs") else torch.ones_like(view.features[targets, 0])
         weights[view.is_taken[targets]] = 0
         return herded(self, view, rows, targets, weights, bandwidth, n)
+
+    def doubts(self, view: PoolView, rows: Int[Tensor, "t"]) -> Float[Tensor, "t"]:
+        known = calibration_rows(view)
+        temperature = self.temperature or best_temperature(view.probs[known], view.labels[known])
+        return margin(tempered(view.probs[rows], temperature)).to(view.features.dtype)
 
     def gap(self, view: PoolView) -> float | None:
         taken = view.features[view.taken].double()
