@@ -34,7 +34,6 @@ from stand_ins import BY_NAME_ONLY, missing, stand_in, step_back, versions
 
 STANDING: Final = stand_in(missing(BY_NAME_ONLY))
 
-import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from prepare import SETS, files_of, read_bench  # noqa: E402
 from rounds import SUMMARY, count_rounds, is_finished, pack, read_rounds, unpack, write_round  # noqa: E402
@@ -44,11 +43,9 @@ from threadpoolctl import threadpool_limits  # noqa: E402
 from understudy.errors import UnderstudyError  # noqa: E402
 from understudy.experiments.bench import Bench  # noqa: E402
 from understudy.experiments.plan import Plan  # noqa: E402
-from understudy.experiments.run import Experiment, Run, Unit, device_name, play  # noqa: E402
+from understudy.experiments.run import Experiment, Unit, device_name, play  # noqa: E402
 from understudy.experiments.specs import strategy_of  # noqa: E402
-from understudy.loop import OF_THE_POOL  # noqa: E402
 from understudy.strategies import bait  # noqa: E402
-from understudy.strategies.random_rows import Random  # noqa: E402
 
 step_back(STANDING)
 
@@ -80,32 +77,8 @@ def digest_for(folder: Path, name: str, trial: bool) -> str:
 def plan_for(job: Job, folder: Path, trial: bool) -> Plan:
     bench = bench_for(folder, job.data, trial)
     digest = digest_for(folder, job.data, trial)
-    return Plan(bench.name, digest, bench.pool.classes, len(bench.pool), len(bench.test), job.learner, job.schedule)
-
-
-class OwnStart(Plan):
-    """A plan whose first rows a strategy chose itself."""
-
-    rows: Mapping[int, np.ndarray]
-
-    @classmethod
-    def of(cls, plan: Plan, rows: Mapping[int, np.ndarray]) -> "OwnStart":
-        made = cls(**{name: getattr(plan, name) for name in plan.__dataclass_fields__})
-        object.__setattr__(made, "rows", rows)
-        return made
-
-    def initial_rows(self, repeat: int) -> np.ndarray:
-        return self.rows[repeat]
-
-
-def first_rows(experiment: Experiment, strategy: str, repeat: int) -> np.ndarray:
-    """The rows that a strategy chooses from no label at all; the plan's if it needs a learner first or draws anyway."""
-    loop = Run.begin(experiment, strategy, repeat).loop
-    needs = loop.strategy.needs
-    waits = needs.hook or needs.labelled or needs.classes or needs.supplies - OF_THE_POOL
-    if waits or isinstance(loop.strategy, Random):
-        return experiment.plan.initial_rows(repeat)
-    return loop.rehearse(experiment.plan.schedule[0], experiment.bench.truth).rows
+    rows, test_rows, start = len(bench.pool), len(bench.test), 0 if job.start == "own" else None
+    return Plan(bench.name, digest, bench.pool.classes, rows, test_rows, job.learner, job.schedule, start=start)
 
 
 def play_job(job: Job, options: "Options", until: float) -> int:
@@ -114,9 +87,6 @@ def play_job(job: Job, options: "Options", until: float) -> int:
     plan = plan_for(job, options.data, options.trial)
     experiment = Experiment(plan, bench, options.device)
     before = read_rounds(options.store, job, plan)
-    if job.start == "own" and not before:
-        rows = {repeat: first_rows(experiment, job.strategy, repeat) for repeat in job.repeats}
-        experiment = Experiment(OwnStart.of(plan, rows), bench, options.device)
     stored = {
         repeat: [one for rounds in before for one in rounds if one.repeat == repeat and one.strategy == job.strategy]
         for repeat in job.repeats
