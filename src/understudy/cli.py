@@ -31,7 +31,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def print_version(wanted: bool) -> bool:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"understudy {__version__}")
         raise typer.Exit
@@ -42,7 +42,7 @@ def print_version(wanted: bool) -> bool:
 def understudy(
     debug: Annotated[bool, typer.Option("--debug", help="Show the trace of an error.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=print_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     pass
@@ -61,7 +61,7 @@ def demo(
     # Imported here, so that no other command waits for what the demo needs.
     from understudy.experiments.demo import demo_comparison
 
-    carry_out(demo_comparison(repeats=repeats, seed=seed, out=out), None, None)
+    _carry_out(demo_comparison(repeats=repeats, seed=seed, out=out), None, None)
 
 
 @app.command()
@@ -188,8 +188,8 @@ def compare(
     from understudy.experiments.plan import parsed_schedule
     from understudy.experiments.specs import split_specs
 
-    find_modules_here()
-    chosen = comparison_engine(engine, ray_address, jobs)
+    _find_modules_here()
+    chosen = _comparison_engine(engine, ray_address, jobs)
     folder = out if out is not None else Path("comparisons") / (Path(dataset).stem or "pool")
     comparison = compare(
         dataset,
@@ -205,7 +205,7 @@ def compare(
         controls=controls,
         start=start,
     )
-    carry_out(comparison, chosen, jobs)
+    _carry_out(comparison, chosen, jobs)
 
 
 @app.command()
@@ -223,9 +223,9 @@ def replay(
     """Judge the picks of a comparison by another learner: are they good labels, or good for one learner only?"""
     from understudy.experiments.compare import replay
 
-    find_modules_here()
-    chosen = comparison_engine(engine, ray_address, jobs)
-    carry_out(replay(folder, data, learner, out=out, device=device, together=together), chosen, jobs)
+    _find_modules_here()
+    chosen = _comparison_engine(engine, ray_address, jobs)
+    _carry_out(replay(folder, data, learner, out=out, device=device, together=together), chosen, jobs)
 
 
 @app.command()
@@ -236,7 +236,7 @@ def report(
     """Make the report of a comparison again, from its results; finished or not."""
     from understudy.experiments.results import Results
 
-    show_results(Results.open(folder), data)
+    _show_results(Results.open(folder), data)
 
 
 @app.command()
@@ -302,7 +302,7 @@ def label(
     from understudy.web.access import access_for, checked_access
     from understudy.web.server import Address, serve
 
-    find_modules_here()
+    _find_modules_here()
     if learner is not None:
         make_learner(learner)  # one that is not there would be found out only by the first training
     checked_access(host, annotators, password)  # before anything is made
@@ -395,14 +395,14 @@ def export(
         typer.echo(line)
 
 
-def find_modules_here() -> None:
+def _find_modules_here() -> None:
     """Let `module:name` be a file of the current folder; processes that are started get the same path."""
     here = str(Path.cwd())
     if not {"", here} & set(sys.path):
         sys.path.append(here)  # last: a file here takes the place of no other module
 
 
-def comparison_engine(engine: str, ray_address: str | None, jobs: int | None) -> Any:
+def _comparison_engine(engine: str, ray_address: str | None, jobs: int | None) -> Any:
     """Who carries a comparison out; None for processes of this machine."""
     if engine not in ("ray", "local"):
         raise UnderstudyError(f"engine is local or ray; got {engine!r}")
@@ -415,7 +415,7 @@ def comparison_engine(engine: str, ray_address: str | None, jobs: int | None) ->
     return on_ray(ray_address, jobs=jobs)
 
 
-def carry_out(comparison: Any, engine: Any, jobs: int | None) -> None:
+def _carry_out(comparison: Any, engine: Any, jobs: int | None) -> None:
     """Run a comparison, with a word before and a report after it."""
     for line in comparison.describe(jobs, None if engine is None else "in a Ray cluster"):
         typer.echo(line, err=True)
@@ -427,7 +427,7 @@ def carry_out(comparison: Any, engine: Any, jobs: int | None) -> None:
         raise typer.Exit(1) from None
     try:
         if comparison.task.stored():
-            show_results(outcome.results, None)
+            _show_results(outcome.results, None)
     finally:  # whatever becomes of the report
         for unit, what in outcome.failed.items():
             typer.echo(f"understudy: {unit} failed: {what}", err=True)
@@ -435,7 +435,7 @@ def carry_out(comparison: Any, engine: Any, jobs: int | None) -> None:
         raise typer.Exit(1)
 
 
-def show_results(results: Any, data: str | None) -> None:
+def _show_results(results: Any, data: str | None) -> None:
     """Print the table of a comparison and write its report."""
     from understudy.experiments.report import comparable, repeats_of, source_of, write_report
     from understudy.experiments.tables import comparison_table

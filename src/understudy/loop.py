@@ -66,7 +66,7 @@ class ActiveLoop:
         n_classes: int | None = None,
         device: str = "cpu",
     ) -> None:
-        self.pool = pool if isinstance(pool, Pool) else pool_of(pool)
+        self.pool = pool if isinstance(pool, Pool) else _pool_of(pool)
         if n_classes is None and not self.pool.classes:
             raise UnderstudyError("how many classes are there? this pool does not say; give n_classes")
         self.n_classes = checked_whole("n_classes", len(self.pool.classes) if n_classes is None else n_classes, 1)
@@ -76,7 +76,7 @@ class ActiveLoop:
         self._described = described(self.strategy)  # now: some count in their own fields
         proxy = getattr(self.strategy, "proxy", None)
         self._proxy: Learner | None = make_learner(proxy, device) if isinstance(proxy, str) else proxy
-        self._due_at = due_at(schedule, len(self.pool), self.n_classes)
+        self._due_at = _due_at(schedule, len(self.pool), self.n_classes)
         self._seed = checked_whole("random_state", random_state, 0)
         self.device = device
         self._check_supplies()
@@ -547,7 +547,7 @@ def fit_plainly(loops: Sequence[ActiveLoop]) -> list[Model]:
     return fit_many(loops[0].learner, [loop._job(loop.learner) for loop in loops], loops[0].n_classes)
 
 
-def pool_of(features: Any) -> Pool:
+def _pool_of(features: Any) -> Pool:
     """A pool of rows without names or items."""
     table = np.asanyarray(features)
     if table.ndim != 2 or not len(table):
@@ -555,17 +555,17 @@ def pool_of(features: Any) -> Pool:
     return Pool(ids=tuple(str(row) for row in range(len(table))), features=table)
 
 
-def due_at(schedule: Sequence[int] | None, n_rows: int, n_classes: int) -> Iterator[int]:
+def _due_at(schedule: Sequence[int] | None, n_rows: int, n_classes: int) -> Iterator[int]:
     """The numbers of labels at which to train."""
     if schedule is None:
-        return growing_by_half(min(2 * n_classes, n_rows))
+        return _growing_by_half(min(2 * n_classes, n_rows))
     steps = [checked_whole("a number of labels in the schedule", step, 1) for step in schedule]
     if steps != sorted(set(steps)) or (steps and steps[-1] > n_rows):
         raise UnderstudyError(f"a schedule is numbers of labels that grow, at most {n_rows:,}; got {steps}")
     return iter(steps)
 
 
-def growing_by_half(labels: int) -> Iterator[int]:
+def _growing_by_half(labels: int) -> Iterator[int]:
     while True:
         yield labels
         labels += min(LARGEST_STEP, max(1, labels // 2))

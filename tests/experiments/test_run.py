@@ -144,7 +144,7 @@ def test_training_the_learner_beside_its_proxy_counts(monkeypatch: pytest.Monkey
         return fit(self, *args, **more)
 
     monkeypatch.setattr(Head, "fit", counted)
-    monkeypatch.setattr("understudy.experiments.run.clock", lambda _: now[0])
+    monkeypatch.setattr("understudy.experiments.run._clock", lambda _: now[0])
     for name, trainings in (("margin", 1), ("selection_via_proxy(proxy='quick')", 2)):
         rounds = only(rounds_of(experiment(), name), name)
         assert [one.train_seconds for one in rounds] == [trainings] * len(SCHEDULE)

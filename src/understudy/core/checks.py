@@ -71,7 +71,7 @@ def device(name: Any) -> torch.device:
     return found
 
 
-def integers(name: str, values: Any) -> np.ndarray:
+def _integers(name: str, values: Any) -> np.ndarray:
     """A flat int64 array; booleans and floats are refused, since they are mistakes more often than not."""
     if not isinstance(values, Tensor | np.ndarray | np.generic | int | Sequence):
         raise UnderstudyError(f"{name} must be a list, an array or one number, got {type(values).__name__}")
@@ -90,7 +90,7 @@ def integers(name: str, values: Any) -> np.ndarray:
 
 
 def rows_of_pool(name: str, values: Any, n: int) -> np.ndarray:
-    rows = integers(name, values)
+    rows = _integers(name, values)
     bad = rows[(rows < 0) | (rows >= n)]
     if len(bad):
         raise UnderstudyError(f"{name}: {bad[0]} is no row of this pool; rows run from 0 to {n - 1}")
@@ -103,7 +103,7 @@ def rows_of_pool(name: str, values: Any, n: int) -> np.ndarray:
 
 
 def labels_for(rows: np.ndarray, values: Any, n_classes: int) -> np.ndarray:
-    labels = integers("labels", values)
+    labels = _integers("labels", values)
     if len(labels) != len(rows):
         raise UnderstudyError(f"{len(rows)} rows but {len(labels)} labels; pass one label a row")
     bad = np.flatnonzero((labels < 0) | (labels >= n_classes))

@@ -91,7 +91,7 @@ def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows
         prediction=tuple(zip(likely.indices.tolist(), likely.values.tolist(), strict=True)),
         teaches=tuple((other, share) for other, share in taught if share > 0),
         n_taught=n_taught,
-        nearest=nearest_labelled(ledger, features, row, n_rows),
+        nearest=_nearest_labelled(ledger, features, row, n_rows),
         reason=reason,
     )
 
@@ -136,7 +136,7 @@ def _of_influence(n_taught: int) -> str:
     return f"it says most about others: {others} a tenth of the variance or more"
 
 
-def nearest_labelled(
+def _nearest_labelled(
     ledger: Ledger, features: Features, row: int, n_rows: int
 ) -> tuple[tuple[int, int | None, float], ...]:
     """The labelled rows closest to one in feature space: row, label if it was told, Euclidean distance."""

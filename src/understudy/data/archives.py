@@ -58,10 +58,10 @@ def unpack(archive: Path, target: Path, inner: str = "", limits: Limits = USUAL)
             shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed
             temporary.mkdir()
             try:
-                for path, content in members(archive, limits):
-                    put(temporary / path, content)
+                for path, content in _members(archive, limits):
+                    _put(temporary / path, content)
                 if not (temporary / inner).is_dir():
-                    raise hostile(archive, f"holds no folder {inner}")
+                    raise _hostile(archive, f"holds no folder {inner}")
                 (temporary / inner).replace(target)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
@@ -75,7 +75,7 @@ def read_members(archive: Path, wanted: Collection[str], limits: Limits = USUAL)
     """The content of some files of an archive, by path; those that are not in it are not in the answer."""
     found: dict[str, bytes] = {}
     try:
-        for path, content in members(archive, limits):
+        for path, content in _members(archive, limits):
             if content is not None and str(path) in wanted:
                 found[str(path)] = content.read()
     except OSError as error:
@@ -83,21 +83,21 @@ def read_members(archive: Path, wanted: Collection[str], limits: Limits = USUAL)
     return found
 
 
-def members(archive: Path, limits: Limits) -> Iterator[tuple[PurePosixPath, Readable | None]]:
+def _members(archive: Path, limits: Limits) -> Iterator[tuple[PurePosixPath, Readable | None]]:
     """Path and content of each member, once it is known to be harmless; a folder's content is None."""
     if not archive.name.lower().endswith(SUFFIXES):
         raise UnderstudyError(f"{archive} must end in {', '.join(SUFFIXES)} to be unpacked")
     is_zip = archive.name.lower().endswith(".zip")
     seen: set[PurePosixPath] = set()
     bytes_left = limits.max_bytes
-    with known_damage(archive):
-        for name, content in (zip_members if is_zip else tar_members)(archive, limits):
+    with _known_damage(archive):
+        for name, content in (_zip_members if is_zip else _tar_members)(archive, limits):
             path = inside(archive, name)
             if content is None:
                 yield path, None
                 continue
             if path in seen:
-                raise hostile(archive, f"holds {name} twice")
+                raise _hostile(archive, f"holds {name} twice")
             seen.add(path)
             counted = Counted(content, bytes_left, archive)
             yield path, counted
@@ -107,7 +107,7 @@ def members(archive: Path, limits: Limits) -> Iterator[tuple[PurePosixPath, Read
 
 
 @contextmanager
-def known_damage(archive: Path) -> Iterator[None]:
+def _known_damage(archive: Path) -> Iterator[None]:
     """Whatever the standard library meets damage with, as one line."""
     try:
         yield
@@ -115,7 +115,7 @@ def known_damage(archive: Path) -> Iterator[None]:
         raise UnderstudyError(f"{archive} is truncated or damaged ({error}); download it again") from error
 
 
-def tar_members(archive: Path, limits: Limits) -> Iterator[tuple[str, Readable | None]]:
+def _tar_members(archive: Path, limits: Limits) -> Iterator[tuple[str, Readable | None]]:
     packed = not archive.name.lower().endswith(".tar")
     most = limits.max_bytes + 4 * BLOCK * (limits.max_members + 8)
     with (
@@ -125,9 +125,9 @@ def tar_members(archive: Path, limits: Limits) -> Iterator[tuple[str, Readable |
     ):
         for i, member in enumerate(tar):
             if i == limits.max_members:
-                raise too_many(archive, limits)
+                raise _too_many(archive, limits)
             if member.issparse() or not (member.isreg() or member.isdir()):
-                raise hostile(archive, f"holds {member.name}, which is neither file nor folder")
+                raise _hostile(archive, f"holds {member.name}, which is neither file nor folder")
             yield member.name, None if member.isdir() else tar.extractfile(member)
         # To tarfile a header it cannot read is the end. The true end is a block of zeros.
         stream.seek(tar.offset)
@@ -137,14 +137,14 @@ def tar_members(archive: Path, limits: Limits) -> Iterator[tuple[str, Readable |
             pass  # gzip compares its checksum only when it has read everything
 
 
-def zip_members(archive: Path, limits: Limits) -> Iterator[tuple[str, Readable | None]]:
+def _zip_members(archive: Path, limits: Limits) -> Iterator[tuple[str, Readable | None]]:
     with zipfile.ZipFile(archive) as file:
         if len(file.infolist()) > limits.max_members:
-            raise too_many(archive, limits)
+            raise _too_many(archive, limits)
         for member in file.infolist():
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise hostile(archive, f"holds {member.filename}, which is neither file nor folder")
+                raise _hostile(archive, f"holds {member.filename}, which is neither file nor folder")
             if member.is_dir():
                 yield member.filename, None
                 continue
@@ -156,11 +156,11 @@ def inside(archive: Path, name: str) -> PurePosixPath:
     """The member's path if it lies within the folder on every system."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or "\0" in name:
-        raise hostile(archive, f"holds {name!r}, a path that leads outside")
+        raise _hostile(archive, f"holds {name!r}, a path that leads outside")
     return path
 
 
-def put(path: Path, content: Readable | None) -> None:
+def _put(path: Path, content: Readable | None) -> None:
     if content is None:
         path.mkdir(parents=True, exist_ok=True)
         return
@@ -178,12 +178,12 @@ class Counted:
     def read(self, size: int = -1) -> bytes:
         if size < 0:
             return b"".join(iter(lambda: self.read(CHUNK), b""))
-        with known_damage(self.archive):
+        with _known_damage(self.archive):
             # One byte more than allowed is asked for, and no more: a bomb is known by it.
             data = self.content.read(min(size, self.left + 1))
         self.left -= len(data)
         if self.left < 0:
-            raise hostile(self.archive, "unpacks to more bytes than allowed")
+            raise _hostile(self.archive, "unpacks to more bytes than allowed")
         return data
 
 
@@ -195,7 +195,7 @@ class Bounded(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= CHUNK or self.stream.tell() > self.most:
-            raise hostile(self.archive, "unpacks to more bytes than allowed")
+            raise _hostile(self.archive, "unpacks to more bytes than allowed")
         return self.stream.read(size)
 
     def seek(self, position: int, whence: int = os.SEEK_SET) -> int:
@@ -205,9 +205,9 @@ class Bounded(io.RawIOBase):
         return self.stream.tell()
 
 
-def too_many(archive: Path, limits: Limits) -> UnderstudyError:
-    return hostile(archive, f"holds more than the {limits.max_members:,} members allowed")
+def _too_many(archive: Path, limits: Limits) -> UnderstudyError:
+    return _hostile(archive, f"holds more than the {limits.max_members:,} members allowed")
 
 
-def hostile(archive: Path, what: str) -> UnderstudyError:
+def _hostile(archive: Path, what: str) -> UnderstudyError:
     return UnderstudyError(f"{archive} {what}; it is not the official file: download it again")

@@ -44,7 +44,7 @@ SAFE_TYPES: Final = {
 def load_arrays(path: Path, classes: Sequence[str] | None = None) -> Dataset:
     """The pool in an array file, and the test set if the file has one. Rows that are not finite are its faults."""
     readers: dict[str, Callable[[Path], Mapping[str, np.ndarray]]] = {
-        ".npy": read_npy, ".npz": read_npz, ".safetensors": read_safetensors
+        ".npy": _read_npy, ".npz": _read_npz, ".safetensors": _read_safetensors
     }  # fmt: skip
     try:
         found = readers[path.suffix.lower()](path)
@@ -62,16 +62,16 @@ def load_arrays(path: Path, classes: Sequence[str] | None = None) -> Dataset:
 
 def from_arrays(arrays: Mapping[str, np.ndarray], name: str, classes: Sequence[str] | None = None) -> Dataset:
     """The pool in arrays that are named as in a file."""
-    parts = by_role(arrays, name)
+    parts = _by_role(arrays, name)
     own = [printable(str(class_)) for class_ in parts["classes"].tolist()] if "classes" in parts else None
     columns: dict[str, np.ndarray] = {
-        role: label_column(parts[role], role) for role in ("labels", "test labels") if role in parts
+        role: _label_column(parts[role], role) for role in ("labels", "test labels") if role in parts
     }
-    named, known = in_names(columns, own, classes)
-    pool = one_pool(parts["features"], parts.get("identities"), named.get("labels"), known, "row")
+    named, known = _in_names(columns, own, classes)
+    pool = _one_pool(parts["features"], parts.get("identities"), named.get("labels"), known, "row")
     if "test features" not in parts:
         return Dataset(name, pool)
-    test = one_pool(parts["test features"], None, named.get("test labels"), known, "test row")
+    test = _one_pool(parts["test features"], None, named.get("test labels"), known, "test row")
     if pool.features is not None and test.features is not None and pool.features.shape[1] != test.features.shape[1]:
         raise UnderstudyError(
             f"{name}: the pool has {pool.features.shape[1]} columns, the test set {test.features.shape[1]}; "
@@ -80,7 +80,7 @@ def from_arrays(arrays: Mapping[str, np.ndarray], name: str, classes: Sequence[s
     return Dataset(name, pool, test)
 
 
-def by_role(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
+def _by_role(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
     there = ", ".join(arrays) or "none"
     parts: dict[str, np.ndarray] = {}
     for role, keys in KEYS.items():
@@ -96,27 +96,27 @@ def by_role(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray
     return parts
 
 
-def one_pool(
+def _one_pool(
     values: np.ndarray, given_ids: np.ndarray | None, names: Sequence[str] | None, classes: tuple[str, ...], unit: str
 ) -> Pool:
     """A pool of features, or of images where the array holds those, less the rows that cannot be used."""
     if values.ndim == 0 or len(values) == 0:
         raise UnderstudyError(f"the array of features has no rows (shape {values.shape}); write it again with some")
     n = len(values)
-    ids = tuple(f"{unit} {row}" for row in range(n)) if given_ids is None else checked_ids(given_ids, n)
+    ids = tuple(f"{unit} {row}" for row in range(n)) if given_ids is None else _checked_ids(given_ids, n)
     if names is not None and len(names) != n:
         raise UnderstudyError(f"{n:,} rows of features but {len(names):,} labels; give one label a row, -1 for none")
     rows, faulty = (None, {}) if names is None else labels.rows_of(names, classes, ids)
     if values.dtype == np.uint8 and values.ndim in (3, 4):
         grey = values[..., 0] if values.ndim == 4 and values.shape[3] == 1 else values
         return Pool(ids, items=ArrayImages(grey), labels=rows, classes=classes).without(faulty)
-    check_features(values)
-    for row, problem in not_finite(values).items():
+    _check_features(values)
+    for row, problem in _not_finite(values).items():
         faulty.setdefault(row, Fault(ids[row], problem, "mend its features or leave it out"))
     return Pool(ids, features=values, labels=rows, classes=classes).without(dict(sorted(faulty.items())))
 
 
-def check_features(values: np.ndarray) -> None:
+def _check_features(values: np.ndarray) -> None:
     if values.dtype.kind not in "fiub":
         raise UnderstudyError(f"features must be numbers, got an array of type {values.dtype}; encode the items first")
     if values.ndim != 2 or values.shape[1] == 0:
@@ -126,7 +126,7 @@ def check_features(values: np.ndarray) -> None:
         )
 
 
-def not_finite(features: np.ndarray) -> dict[int, str]:
+def _not_finite(features: np.ndarray) -> dict[int, str]:
     """What is wrong with rows that are not all finite in float32, read a block at a time."""
     found: dict[int, str] = {}
     if features.dtype.kind != "f":
@@ -141,13 +141,13 @@ def not_finite(features: np.ndarray) -> dict[int, str]:
     return found
 
 
-def checked_ids(given: np.ndarray, n: int) -> tuple[str, ...]:
+def _checked_ids(given: np.ndarray, n: int) -> tuple[str, ...]:
     if given.shape != (n,):
         raise UnderstudyError(f"{n:,} rows of features but identities of shape {given.shape}; give one a row")
-    return tuple(texts_of(given) if given.dtype.kind in "US" else map(str, given.tolist()))
+    return tuple(_texts_of(given) if given.dtype.kind in "US" else map(str, given.tolist()))
 
 
-def label_column(values: np.ndarray, role: str) -> np.ndarray:
+def _label_column(values: np.ndarray, role: str) -> np.ndarray:
     """A column of labels as int64 or as strings."""
     column = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     if column.ndim != 1:
@@ -159,14 +159,14 @@ def label_column(values: np.ndarray, role: str) -> np.ndarray:
     return labels.whole(column, role)
 
 
-def in_names(
+def _in_names(
     columns: Mapping[str, np.ndarray], own: Sequence[str] | None, known: Sequence[str] | None
 ) -> tuple[dict[str, list[str]], tuple[str, ...]]:
     """Every label by the name of its class, and the classes: the caller's, else the file's, else what is found."""
     numbers = [column for column in columns.values() if column.dtype.kind == "i"]
     numbering = own or known or labels.numbering(*numbers)
     named = {
-        role: labels.named(column, numbering) if column.dtype.kind == "i" else texts_of(column)
+        role: labels.named(column, numbering) if column.dtype.kind == "i" else _texts_of(column)
         for role, column in columns.items()
     }
     if known or own:
@@ -175,17 +175,17 @@ def in_names(
     return named, tuple(numbering) if len(numbers) == len(columns) else found
 
 
-def texts_of(values: np.ndarray) -> list[str]:
+def _texts_of(values: np.ndarray) -> list[str]:
     texts = np.char.decode(values, "utf-8", "replace") if values.dtype.kind == "S" else values
     return [printable(text.strip()) for text in texts.tolist()]
 
 
-def read_npy(path: Path) -> dict[str, np.ndarray]:
+def _read_npy(path: Path) -> dict[str, np.ndarray]:
     with path.open("rb") as stream:
-        return {"X": array_at(path, stream, path.name, path.stat().st_size)}
+        return {"X": _array_at(path, stream, path.name, path.stat().st_size)}
 
 
-def read_npz(path: Path) -> dict[str, np.ndarray]:
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
     """The arrays that mean something to us; others are named but not read."""
     known = {key for keys in KEYS.values() for key in keys}
     found: dict[str, np.ndarray] = {}
@@ -196,22 +196,22 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         for key in [key for key in members if key in known]:
             info = members[key]
             if info.compress_type == zipfile.ZIP_STORED and info.file_size > LARGE and not info.flag_bits & 1:
-                stream.seek(data_offset(stream, info))
-                found[key] = array_at(path, stream, key, info.file_size)
+                stream.seek(_data_offset(stream, info))
+                found[key] = _array_at(path, stream, key, info.file_size)
             else:
                 with cast(BufferedIOBase, archive.open(info)) as member:
-                    found[key] = array_at(None, member, key, info.file_size)
+                    found[key] = _array_at(None, member, key, info.file_size)
     return found
 
 
-def data_offset(stream: BufferedIOBase, info: zipfile.ZipInfo) -> int:
+def _data_offset(stream: BufferedIOBase, info: zipfile.ZipInfo) -> int:
     """Where the bytes of a member begin; its own header says, since its length may differ from the directory's."""
     stream.seek(info.header_offset + 26)
     name, extra = stream.read(2), stream.read(2)
     return info.header_offset + 30 + int.from_bytes(name, "little") + int.from_bytes(extra, "little")
 
 
-def array_at(path: Path | None, stream: BufferedIOBase, name: str, size: int) -> np.ndarray:
+def _array_at(path: Path | None, stream: BufferedIOBase, name: str, size: int) -> np.ndarray:
     """The array in numpy's format that begins here: a map of `path` if it is large and a path is given."""
     version = npy.read_magic(stream)
     header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
@@ -235,7 +235,7 @@ def array_at(path: Path | None, stream: BufferedIOBase, name: str, size: int) ->
     return values.reshape(shape[::-1]).T if fortran_order else values.reshape(shape)
 
 
-def read_safetensors(path: Path) -> dict[str, np.ndarray]:
+def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
     with safe_open(path, framework="numpy") as checked:  # it looks over the header, sizes and all
         keys = list(checked.keys())
     with path.open("rb") as stream:

@@ -85,7 +85,7 @@ def download(
     if urlsplit(url).scheme not in ("http", "https"):
         raise UnderstudyError(f"only http and https addresses can be downloaded; got {url}")
     if checksum is not None:
-        split_checksum(checksum)
+        _split_checksum(checksum)
     part = Part(target.with_name(target.name + ".part"))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -93,8 +93,8 @@ def download(
             # Looked at under the lock: the process that held it before may have done the work.
             if target.exists() and (checksum is None or sum_of(target, checksum) == checksum):
                 return target
-            with bar(target.name, progress) as advance:
-                receive_all(url, part, advance, attempts, wait, timeout)
+            with _bar(target.name, progress) as advance:
+                _receive_all(url, part, advance, attempts, wait, timeout)
             if checksum is not None and (found := sum_of(part.path, checksum)) != checksum:
                 part.remove()
                 raise UnderstudyError(
@@ -105,16 +105,16 @@ def download(
             part.notes.unlink(missing_ok=True)
             return target
     except OSError as error:
-        raise on_disk(error, target, part) from error
+        raise _on_disk(error, target, part) from error
 
 
-def receive_all(url: str, part: Part, advance: Advance, attempts: int, wait: float, timeout: float) -> None:
+def _receive_all(url: str, part: Part, advance: Advance, attempts: int, wait: float, timeout: float) -> None:
     """All bytes of the remote file in the part file, however often the connection breaks."""
     failures = 0
     while True:
         before = part.size()
         try:
-            return receive(url, part, advance, timeout)
+            return _receive(url, part, advance, timeout)
         except Dropped as error:
             failures = 1 if part.size() > before else failures + 1
             if failures >= attempts:
@@ -124,7 +124,7 @@ def receive_all(url: str, part: Part, advance: Advance, attempts: int, wait: flo
         time.sleep(wait * 2 ** (failures - 1))
 
 
-def receive(url: str, part: Part, advance: Advance, timeout: float) -> None:
+def _receive(url: str, part: Part, advance: Advance, timeout: float) -> None:
     """One request: the rest of the file if the server still has the version we began with, else all of it."""
     headers = {"User-Agent": "understudy", "Accept-Encoding": "identity"}
     validator = part.validator(url)
@@ -134,25 +134,25 @@ def receive(url: str, part: Part, advance: Advance, timeout: float) -> None:
         response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout)
     except urllib.error.HTTPError as error:
         with error:
-            refused(url, part, error)
+            _refused(url, part, error)
         return
     except (OSError, http.client.HTTPException) as error:
         raise Dropped(str(getattr(error, "reason", error)) or type(error).__name__) from error
     with response:
         if response.status != 206:
-            part.start(url, validator_of(response))
-        elif "Range" not in headers or range_start(response) != part.size():
+            part.start(url, _validator_of(response))
+        elif "Range" not in headers or _range_start(response) != part.size():
             part.remove()
             raise Dropped("the server sent another range than was asked for")
-        copy(response, part, advance)
+        _copy(response, part, advance)
 
 
-def copy(response: http.client.HTTPResponse, part: Part, advance: Advance) -> None:
+def _copy(response: http.client.HTTPResponse, part: Part, advance: Advance) -> None:
     here, length = part.size(), response.headers.get("Content-Length")
     total = here + int(length) if length and length.isdigit() else None
     with part.path.open("ab") as file:
         advance(here, total)
-        for chunk in chunks(response):
+        for chunk in _chunks(response):
             file.write(chunk)
             here += len(chunk)
             advance(here, total)
@@ -162,7 +162,7 @@ def copy(response: http.client.HTTPResponse, part: Part, advance: Advance) -> No
         os.fsync(file.fileno())
 
 
-def chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
+def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
     """What comes over the line. Its errors are told apart here from those of the disk."""
     try:
         while chunk := response.read(CHUNK):
@@ -171,7 +171,7 @@ def chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
         raise Dropped(f"the connection broke: {error}") from error
 
 
-def refused(url: str, part: Part, error: urllib.error.HTTPError) -> None:
+def _refused(url: str, part: Part, error: urllib.error.HTTPError) -> None:
     """What an answer above 400 means; returns only if there is nothing left to fetch."""
     if error.code == 416:
         total = re.fullmatch(r"bytes \*/(\d+)", error.headers.get("Content-Range", ""))
@@ -184,18 +184,18 @@ def refused(url: str, part: Part, error: urllib.error.HTTPError) -> None:
     raise UnderstudyError(f"{url}: the server answered {error.code} {error.reason}; {TRY_AGAIN}") from error
 
 
-def validator_of(response: http.client.HTTPResponse) -> str | None:
+def _validator_of(response: http.client.HTTPResponse) -> str | None:
     """Something that changes with the file. A weak ETag does not vouch for every byte, so it cannot serve."""
     etag = response.headers.get("ETag")
     return etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified")
 
 
-def range_start(response: http.client.HTTPResponse) -> int | None:
+def _range_start(response: http.client.HTTPResponse) -> int | None:
     found = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
     return int(found[1]) if found else None
 
 
-def split_checksum(checksum: str) -> tuple[str, str]:
+def _split_checksum(checksum: str) -> tuple[str, str]:
     algorithm, _, digits = checksum.partition(":")
     if algorithm not in ("md5", "sha256") or not re.fullmatch(r"[0-9a-f]+", digits):
         raise UnderstudyError(f"a checksum is 'md5:...' or 'sha256:...' in small letters; got {checksum!r}")
@@ -204,14 +204,14 @@ def split_checksum(checksum: str) -> tuple[str, str]:
 
 def sum_of(path: Path, like: str) -> str:
     """The file's checksum, of the same kind as the given one."""
-    algorithm, _ = split_checksum(like)
+    algorithm, _ = _split_checksum(like)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False))
     return f"{algorithm}:{digest.hexdigest()}"
 
 
 @contextmanager
-def bar(name: str, shown: bool) -> Iterator[Advance]:
+def _bar(name: str, shown: bool) -> Iterator[Advance]:
     """A progress bar on standard error that is gone when it is done."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
                TimeRemainingColumn())  # fmt: skip
@@ -222,7 +222,7 @@ def bar(name: str, shown: bool) -> Iterator[Advance]:
         yield lambda here, total: progress.update(task, completed=here, total=total)
 
 
-def on_disk(error: OSError, target: Path, part: Part) -> UnderstudyError:
+def _on_disk(error: OSError, target: Path, part: Part) -> UnderstudyError:
     """Network trouble never gets here: what is left is the disk's."""
     kept = f"; what has come is kept in {part.path}" if part.path.exists() else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

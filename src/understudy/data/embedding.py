@@ -71,7 +71,7 @@ def embed_dataset(
     """
     folders = (out, out / TEST)
     parts = dict(zip(folders, dataset.parts, strict=False))
-    made = embed_parts(parts, folders, encoder, batch_size, workers, on_error, progress, cache, dataset.name)
+    made = _embed_parts(parts, folders, encoder, batch_size, workers, on_error, progress, cache, dataset.name)
     return made[0], made[1] if len(made) > 1 else None
 
 
@@ -96,12 +96,12 @@ def embed(
     `on_progress` is told how many items are done, of how many; what it raises ends the run, and the store stays.
     `on_wait` is called now and then while another process uses this encoder; without it, that is an error.
     """
-    return embed_parts(
+    return _embed_parts(
         {out: pool}, (out,), encoder, batch_size, workers, on_error, progress, cache, source, on_progress, on_wait
     )[0]
 
 
-def embed_parts(
+def _embed_parts(
     parts: Mapping[Path, Pool],
     replaced: Sequence[Path],
     encoder: Encoder,
@@ -116,7 +116,7 @@ def embed_parts(
 ) -> list[Embedding]:
     """Features of pools in a folder each; what was in the folders `replaced` before is not valid any more."""
     on_error = checked_on_error(on_error)
-    items = {out: checked(pool, encoder, batch_size) for out, pool in parts.items()}
+    items = {out: _checked(pool, encoder, batch_size) for out, pool in parts.items()}
     folder = (cache or places.features()) / encoder.identity
     with errors_in_one_line(), ExitStack() as stack:
         for out in parts:
@@ -125,7 +125,7 @@ def embed_parts(
         store = stack.enter_context(opened(folder, dim=encoder.dim, encoder=encoder.name, on_wait=on_wait))
         runs = {out: Run(pool, items[out], encoder, store, batch_size) for out, pool in parts.items()}
         for run in runs.values():
-            with bar(len(run.pool), encoder.name, progress, on_progress) as advance:
+            with _bar(len(run.pool), encoder.name, progress, on_progress) as advance:
                 run.go(workers or min(8, os.cpu_count() or 1), advance)
         settle([fault for run in runs.values() for fault in run.faults()], on_error)
         origin = Origin(encoder.name, encoder.identity, source)
@@ -173,7 +173,7 @@ class Run:
             # Pillow warns of images that might be attacks; from threads, this is the only way to hear it.
             with warnings.catch_warnings():
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
-                for look, prepared in in_order(self.look, len(self.pool), workers, ahead):
+                for look, prepared in _in_order(self.look, len(self.pool), workers, ahead):
                     self.take(look, prepared)
                     advance()
                 self.compute()
@@ -290,7 +290,7 @@ class Run:
         return Embedding(out, len(rows), self.encoder.dim, self.computed, cached, tuple(self.faults()), self.seconds)
 
 
-def in_order(work: Callable[[int], T], n: int, workers: int, ahead: int) -> Iterator[T]:
+def _in_order(work: Callable[[int], T], n: int, workers: int, ahead: int) -> Iterator[T]:
     """work(0), work(1), ... done in threads, at most `ahead` of them before they are asked for."""
     waiting: deque[Future[T]] = deque()
     with ThreadPoolExecutor(workers) as threads:
@@ -305,7 +305,7 @@ def in_order(work: Callable[[int], T], n: int, workers: int, ahead: int) -> Iter
             threads.shutdown(cancel_futures=True)
 
 
-def checked(pool: Pool, encoder: Encoder, batch_size: int) -> Items:
+def _checked(pool: Pool, encoder: Encoder, batch_size: int) -> Items:
     if pool.items is None:
         raise UnderstudyError("this pool has features but no raw items, so there is nothing to embed; use it as it is")
     if not len(pool):
@@ -326,7 +326,7 @@ class Speed(ProgressColumn):
 
 
 @contextmanager
-def bar(
+def _bar(
     total: int, name: str, wanted: bool, on_progress: Callable[[int, int], None] | None = None
 ) -> Iterator[Callable[[], None]]:
     """A progress bar on standard error, where somebody sees it; what is yielded counts one item."""

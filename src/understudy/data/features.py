@@ -109,20 +109,20 @@ def require_free(folder: Path) -> None:
     """An error unless there is nothing at this path, an empty folder, or one that `embed` wrote to."""
     if folder.exists() and not folder.is_dir():
         raise UnderstudyError(f"{folder} is a file; features need a folder, so give --out another name")
-    if name := not_ours(folder):
+    if name := _not_ours(folder):
         raise UnderstudyError(
             f"{folder} holds {name!r} and no features; give --out a new folder, an empty one or one of features"
         )
 
 
-def not_ours(folder: Path) -> str | None:
+def _not_ours(folder: Path) -> str | None:
     """Something in a folder that shows that others use it; a kill may have left it with an empty `test`, no more."""
     if not folder.is_dir():
         return None
     names = {path.name for path in folder.iterdir()}
-    if names & {ABOUT, LOCK, *map(draft, FILES)}:
+    if names & {ABOUT, LOCK, *map(_draft, FILES)}:
         return None
-    if TEST in names and (folder / TEST).is_dir() and not_ours(folder / TEST) is None:
+    if TEST in names and (folder / TEST).is_dir() and _not_ours(folder / TEST) is None:
         names.remove(TEST)
     return min(names, default=None)
 
@@ -186,19 +186,19 @@ def drafted(
         "kind": None if pool.items is None else pool.items.kind,
         "version": __version__,
     }
-    with drafts(folder) as (features, items, found, about):
+    with _drafts(folder) as (features, items, found, about):
         write_array(features, vectors, (len(pool), dim))
-        pq.write_table(table_of(pool, digests, stamps), items)
+        pq.write_table(_table_of(pool, digests, stamps), items)
         found.write_text("".join(f"{json.dumps(asdict(fault))}\n" for fault in faults), encoding="utf-8")
         about.write_text(json.dumps(about_pool, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         yield
 
 
 @contextmanager
-def drafts(folder: Path) -> Iterator[list[Path]]:
+def _drafts(folder: Path) -> Iterator[list[Path]]:
     """Paths to write the files of a features folder to; they take their place when all is done, or vanish."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / draft(name) for name in FILES]
+    paths = [folder / _draft(name) for name in FILES]
     with filelock.FileLock(folder / LOCK):
         try:
             yield paths
@@ -210,7 +210,7 @@ def drafts(folder: Path) -> Iterator[list[Path]]:
                 path.unlink(missing_ok=True)
 
 
-def draft(name: str) -> str:
+def _draft(name: str) -> str:
     # Always the same names, so that what a kill leaves behind is written over the next time.
     return f".{name}.draft"
 
@@ -225,10 +225,10 @@ def write_array(path: Path, blocks: Iterable[np.ndarray], shape: tuple[int, int]
         os.fsync(file.fileno())
 
 
-def table_of(pool: Pool, digests: Sequence[bytes], stamps: Sequence[Stamp | None]) -> Any:
+def _table_of(pool: Pool, digests: Sequence[bytes], stamps: Sequence[Stamp | None]) -> Any:
     nothing = [None] * len(pool)
     labels = nothing if pool.labels is None else [int(label) for label in pool.labels]
-    paths = path_column(pool.items.paths) if isinstance(pool.items, ImageFiles) else pa.array(nothing, pa.string())
+    paths = _path_column(pool.items.paths) if isinstance(pool.items, ImageFiles) else pa.array(nothing, pa.string())
     texts = [writable(text) for text in pool.items.texts] if isinstance(pool.items, Texts) else nothing
     return pa.table(
         {
@@ -244,7 +244,7 @@ def table_of(pool: Pool, digests: Sequence[bytes], stamps: Sequence[Stamp | None
     )
 
 
-def path_column(paths: Sequence[Path]) -> Any:
+def _path_column(paths: Sequence[Path]) -> Any:
     """Absolute paths; as bytes if one of them is no text, which file systems allow."""
     absolute = [str(path.absolute()) for path in paths]
     if all(writable(path) == path for path in absolute):
@@ -283,7 +283,7 @@ def open_features(folder: Path | str, *, check: bool = True) -> Pool:
             f"{folder} is damaged: {about['n']:,} rows of {about['d']} were written, features.npy has shape "
             f"{features.shape}, items.parquet {len(ids):,} rows; run embed again"
         )
-    items = items_of(columns)
+    items = _items_of(columns)
     if check and isinstance(items, ImageFiles):
         faults += changes(items, columns)
     return Pool(
@@ -328,7 +328,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     return about
 
 
-def items_of(columns: dict[str, list[Any]]) -> Items | None:
+def _items_of(columns: dict[str, list[Any]]) -> Items | None:
     ids, paths, texts = columns["id"], columns["path"], columns["text"]
     if ids and None not in paths:
         return ImageFiles([Path(os.fsdecode(path)) for path in paths], ids)

@@ -29,25 +29,25 @@ class Listing:
 def load_folder(folder: Path, classes: Sequence[str] | None = None, folder_labels: bool = True) -> Dataset:
     """The images under a folder. The first folder on the way to a file is its class, unless `folder_labels` is off."""
     name = folder.resolve().name
-    split, unused = split_folders(folder)
+    split, unused = _split_folders(folder)
     if not split:
-        return Dataset(name, *pools(folder, [listed(folder)], classes, folder_labels))
+        return Dataset(name, *_pools(folder, [listed(folder)], classes, folder_labels))
     listings = {part: listed(folder, under) for part, under in split.items()}
     if not listings["pool"].files:
-        raise no_images(folder / split["pool"], listings["pool"])
+        raise _no_images(folder / split["pool"], listings["pool"])
     chosen = splits.tested_part(part for part, listing in listings.items() if listing.files)
     kept = [listings[part] for part in ("pool", chosen) if part in listings and listings[part].files]
     if chosen == "test" and "validation" in listings and listings["validation"].files:
         note = splits.left_aside(split["validation"], len(listings["validation"].files))
         listings["pool"].faults.append(note)
-    listings["pool"].faults += beside_split(folder, split, unused)
-    return Dataset(name, *pools(folder, kept, classes, folder_labels, depth=1))
+    listings["pool"].faults += _beside_split(folder, split, unused)
+    return Dataset(name, *_pools(folder, kept, classes, folder_labels, depth=1))
 
 
-def split_folders(folder: Path) -> tuple[dict[splits.Part, str], list[str]]:
+def _split_folders(folder: Path) -> tuple[dict[splits.Part, str], list[str]]:
     """The subfolder for each part, if there is one to train on and one to test on; and the other subfolders."""
     found: dict[splits.Part, str] = {}
-    names = sorted(entry.name for entry in entries(folder) if entry.is_dir() and not entry.name.startswith("."))
+    names = sorted(entry.name for entry in _entries(folder) if entry.is_dir() and not entry.name.startswith("."))
     for name in names:
         part = splits.part_of(name)
         if part is not None:
@@ -57,7 +57,7 @@ def split_folders(folder: Path) -> tuple[dict[splits.Part, str], list[str]]:
     return found, [name for name in names if name not in found.values()]
 
 
-def beside_split(folder: Path, split: dict[splits.Part, str], unused: Sequence[str]) -> Iterator[Fault]:
+def _beside_split(folder: Path, split: dict[splits.Part, str], unused: Sequence[str]) -> Iterator[Fault]:
     """Notes on images that are in no part: a folder each, and one on files that lie loose."""
     parts = " and ".join(split.values())
     for name in unused:
@@ -68,28 +68,28 @@ def beside_split(folder: Path, split: dict[splits.Part, str], unused: Sequence[s
         elif found:
             problem = f"{count(found, 'image')} in a folder beside {parts}"
             yield Fault(f"{printable(name)}/", problem, "not used; move them into one of these", used=True)
-    loose = sorted(entry.name for entry in entries(folder) if is_loose_image(entry))
+    loose = sorted(entry.name for entry in _entries(folder) if _is_loose_image(entry))
     if loose:
         problem = f"{count(loose, 'image')} beside {parts}"
-        yield Fault(and_more(loose), problem, "not used; move them into one of these", used=True)
+        yield Fault(_and_more(loose), problem, "not used; move them into one of these", used=True)
 
 
-def is_loose_image(entry: os.DirEntry[str]) -> bool:
-    return not entry.name.startswith(".") and has_image_name(entry.name) and entry.is_file()
+def _is_loose_image(entry: os.DirEntry[str]) -> bool:
+    return not entry.name.startswith(".") and _has_image_name(entry.name) and entry.is_file()
 
 
-def pools(
+def _pools(
     folder: Path, listings: list[Listing], classes: Sequence[str] | None, folder_labels: bool, depth: int = 0
 ) -> list[Pool]:
     """A pool for each listing; they share their classes, which are the folders found `depth` folders down."""
     if not listings[0].files:
-        raise no_images(folder, listings[0])
-    named = [[class_folder(name, depth) if folder_labels else "" for name in listing.files] for listing in listings]
+        raise _no_images(folder, listings[0])
+    named = [[_class_folder(name, depth) if folder_labels else "" for name in listing.files] for listing in listings]
     known = labels.sorted_classes(chain.from_iterable(named)) if classes is None else tuple(classes)
-    return [one_pool(folder, listing, names, known) for listing, names in zip(listings, named, strict=True)]
+    return [_one_pool(folder, listing, names, known) for listing, names in zip(listings, named, strict=True)]
 
 
-def one_pool(folder: Path, listing: Listing, names: list[str], classes: tuple[str, ...]) -> Pool:
+def _one_pool(folder: Path, listing: Listing, names: list[str], classes: tuple[str, ...]) -> Pool:
     ids = tuple(map(printable, listing.files))
     rows, unknown = labels.rows_of(names, classes, ids)
     pool = Pool(
@@ -97,7 +97,7 @@ def one_pool(folder: Path, listing: Listing, names: list[str], classes: tuple[st
         items=ImageFiles([folder / name for name in listing.files], ids),
         labels=rows if any(names) else None,
         classes=classes,
-        faults=(*listing.faults, *other_files(listing), *unknown_folders(names, classes)),
+        faults=(*listing.faults, *_other_files(listing), *_unknown_folders(names, classes)),
     )
     return pool.take([row for row in range(len(pool)) if row not in unknown]) if unknown else pool
 
@@ -129,7 +129,7 @@ def listed(folder: Path, under: str = "") -> Listing:
                     listing.faults.append(note)
                 else:
                     waiting.append((f"{name}/", entry.path, (*above, real)))
-            elif not has_image_name(entry.name):
+            elif not _has_image_name(entry.name):
                 if entry.name.lower() not in LITTER:
                     listing.others.append(name)
             elif entry.is_file():
@@ -144,7 +144,7 @@ def listed(folder: Path, under: str = "") -> Listing:
     return listing
 
 
-def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as found:
             yield from found
@@ -154,39 +154,39 @@ def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
         ) from error
 
 
-def has_image_name(name: str) -> bool:
+def _has_image_name(name: str) -> bool:
     return os.path.splitext(name)[1].lower() in images.SUFFIXES  # noqa: PTH122
 
 
-def class_folder(name: str, depth: int) -> str:
+def _class_folder(name: str, depth: int) -> str:
     """The folder that names the class of this file; "" for a file beside the class folders."""
     parts = name.split("/", depth + 1)
     return printable(parts[depth]) if len(parts) > depth + 1 else ""
 
 
-def unknown_folders(names: Sequence[str], classes: Sequence[str]) -> Iterator[Fault]:
+def _unknown_folders(names: Sequence[str], classes: Sequence[str]) -> Iterator[Fault]:
     """One fault a folder: a thousand files in a folder with a typing error are one mistake."""
     counts = Counter(names)
     for name, unknown in sorted(labels.unknown_names(names, classes).items()):
         yield Fault(f"{name}/ ({counts[name]:,} files)", *unknown)
 
 
-def other_files(listing: Listing) -> Iterator[Fault]:
+def _other_files(listing: Listing) -> Iterator[Fault]:
     if listing.others:
         yield Fault(
-            and_more(listing.others),
+            _and_more(listing.others),
             "no images, to judge by their names",
             "not used; convert what is one to PNG or JPEG",
             used=True,
         )
 
 
-def and_more(names: Sequence[str]) -> str:
+def _and_more(names: Sequence[str]) -> str:
     """The first name and how many there are besides."""
     return printable(names[0]) + (f" and {len(names) - 1:,} more" if len(names) > 1 else "")
 
 
-def no_images(folder: Path, listing: Listing) -> UnderstudyError:
+def _no_images(folder: Path, listing: Listing) -> UnderstudyError:
     beside = f", but it has {printable(listing.others[0])}" if listing.others else ""
     faults = f" ({listing.faults[0]})" if listing.faults else ""
     return UnderstudyError(

@@ -20,7 +20,7 @@ MARKS: Final = ("dataset_dict.json", "dataset_info.json")  # what save_to_disk l
 
 def load_hub(name: str, classes: Sequence[str] | None = None, columns: Mapping[str, str] | None = None) -> Dataset:
     """A data set from the hub by `hf:NAME`, or `hf:NAME:CONFIGURATION`. Only data is fetched, never code."""
-    library = datasets_library()
+    library = _datasets_library()
     repository, _, configuration = name.removeprefix(PREFIX).partition(":")
     try:
         # From version 4 on, which the extra asks for, the library runs no code that comes with a data set.
@@ -36,7 +36,7 @@ def load_hub(name: str, classes: Sequence[str] | None = None, columns: Mapping[s
 
 def load_saved(folder: Path, classes: Sequence[str] | None = None, columns: Mapping[str, str] | None = None) -> Dataset:
     """A data set from a folder that `save_to_disk` wrote; it is mapped, not read."""
-    library = datasets_library()
+    library = _datasets_library()
     try:
         found = library.load_from_disk(str(folder))
     except Exception as error:
@@ -53,9 +53,9 @@ def from_datasets(
     source: Any, name: str = "hub", classes: Sequence[str] | None = None, columns: Mapping[str, str] | None = None
 ) -> Dataset:
     """The pool in a `datasets.Dataset`, or pool and test set in a `DatasetDict`."""
-    library = datasets_library()
+    library = _datasets_library()
     if isinstance(source, library.Dataset):
-        return from_table(table_of(source, columns or {}, name, "row "), name, Path(), classes)
+        return from_table(_table_of(source, columns or {}, name, "row "), name, Path(), classes)
     if not isinstance(source, library.DatasetDict) or not source:
         raise UnderstudyError(
             f"a pool needs a datasets.Dataset or a DatasetDict that is not empty, got {type(source).__name__}; "
@@ -63,25 +63,25 @@ def from_datasets(
         )
     if len(source) == 1:
         ((split, only),) = source.items()
-        return from_table(table_of(only, columns or {}, name, f"{split}/"), name, Path(), classes)
+        return from_table(_table_of(only, columns or {}, name, f"{split}/"), name, Path(), classes)
     tables, notes = {}, []
     for split, part in source.items():
         if splits.part_of(split) is None:
             notes.append(Fault(split, f"a split of {len(part):,} rows that is not known", "not used", used=True))
         else:
-            tables[split] = table_of(part, columns or {}, name, f"{split}/")
+            tables[split] = _table_of(part, columns or {}, name, f"{split}/")
     if not tables:
         raise UnderstudyError(f"{name} has the splits {', '.join(source)}; give one of them, as in source['{split}']")
-    return from_table(joined(tables, tuple(notes), name), name, Path(), classes)
+    return from_table(_joined(tables, tuple(notes), name), name, Path(), classes)
 
 
-def table_of(data: Any, named: Mapping[str, str], source: str, prefix: str) -> Table:
+def _table_of(data: Any, named: Mapping[str, str], source: str, prefix: str) -> Table:
     """A data set as a table; its images are left as the bytes they are stored in."""
-    library = datasets_library()
+    library = _datasets_library()
     plain = data.with_format(None)
     pictures = [name for name, kind in data.features.items() if isinstance(kind, library.Image)]
     numbered = [name for name, kind in data.features.items() if isinstance(kind, library.ClassLabel)]
-    named = {**guessed("path", pictures, named, source), **guessed("label", numbered, named, source), **named}
+    named = {**_guessed("path", pictures, named, source), **_guessed("label", numbered, named, source), **named}
     chosen = column_names.chosen(data.column_names, named, source)
     values: dict[str, Sequence[Any]] = {}
     for role, column in chosen.items():
@@ -96,7 +96,7 @@ def table_of(data: Any, named: Mapping[str, str], source: str, prefix: str) -> T
     return Table(values, [f"{prefix}{row}" for row in range(len(data))], classes=classes)
 
 
-def guessed(role: str, found: Sequence[str], named: Mapping[str, str], source: str) -> dict[str, str]:
+def _guessed(role: str, found: Sequence[str], named: Mapping[str, str], source: str) -> dict[str, str]:
     """The only column whose type says what it holds. Of several one has to be named."""
     if role in named or (role == "path" and "text" in named) or not found:
         return {}
@@ -109,7 +109,7 @@ def guessed(role: str, found: Sequence[str], named: Mapping[str, str], source: s
     return {role: usual or found[0]}
 
 
-def joined(tables: Mapping[str, Table], notes: tuple[Fault, ...], source: str) -> Table:
+def _joined(tables: Mapping[str, Table], notes: tuple[Fault, ...], source: str) -> Table:
     """The tables of several splits as one, with the split as a column."""
     first, *others = tables.values()
     for split, table in tables.items():
@@ -126,7 +126,7 @@ def joined(tables: Mapping[str, Table], notes: tuple[Fault, ...], source: str) -
     return Table(values, names, notes, first.classes)
 
 
-def datasets_library() -> ModuleType:
+def _datasets_library() -> ModuleType:
     try:
         import datasets
     except ImportError as error:

@@ -27,14 +27,14 @@ def decode(content: bytes, name: str) -> tuple[Image.Image, tuple[Fault, ...]]:
         with Image.open(io.BytesIO(content), formats=FORMATS) as image:
             width, height = image.size
             if width * height > MAX_PIXELS:
-                raise huge(name, f"{width:,} x {height:,} pixels")
+                raise _huge(name, f"{width:,} x {height:,} pixels")
             frames, mode = getattr(image, "n_frames", 1), image.mode
             image.load()
             upright = ImageOps.exif_transpose(image)
-            return in_rgb(upright, name), notes(name, mode, frames)
+            return in_rgb(upright, name), _notes(name, mode, frames)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         pixels = re.search(r"\d+", str(error))
-        raise huge(name, f"{int(pixels.group()):,} pixels" if pixels else "too many pixels") from error
+        raise _huge(name, f"{int(pixels.group()):,} pixels" if pixels else "too many pixels") from error
     except UnidentifiedImageError as error:
         raise ItemFault(Fault(name, "none of the image formats that are read", "convert it to PNG or JPEG")) from error
     except ItemFault:
@@ -50,12 +50,12 @@ def decode(content: bytes, name: str) -> tuple[Image.Image, tuple[Fault, ...]]:
 def in_rgb(image: Image.Image, name: str) -> Image.Image:
     """Eight bits a channel: sixteen are scaled down, transparency lies on white."""
     if image.mode.startswith("I;16"):
-        return from_wide(np.asarray(image))
+        return _from_wide(np.asarray(image))
     if image.mode == "I":
         values = np.asarray(image)
         if values.min() < 0 or values.max() > 0xFFFF:
             raise ItemFault(Fault(name, "32-bit integers, which have no brightest value", "convert it to 8 or 16 bits"))
-        return from_wide(values)
+        return _from_wide(values)
     if image.mode == "F":
         raise ItemFault(Fault(name, "floating-point pixels, which have no brightest value", "convert it to 8 bits"))
     if image.mode in {"RGBA", "LA", "PA", "RGBa", "La"} or "transparency" in image.info:
@@ -64,12 +64,12 @@ def in_rgb(image: Image.Image, name: str) -> Image.Image:
     return image.convert("RGB")
 
 
-def from_wide(values: np.ndarray) -> Image.Image:
+def _from_wide(values: np.ndarray) -> Image.Image:
     """Sixteen bits of grey as eight, rounded: 65535 is white."""
     return Image.fromarray(((values.astype(np.uint32) * 255 + 0x7FFF) // 0xFFFF).astype(np.uint8)).convert("RGB")
 
 
-def notes(name: str, mode: str, frames: int) -> tuple[Fault, ...]:
+def _notes(name: str, mode: str, frames: int) -> tuple[Fault, ...]:
     """What a person should know of an image that is used all the same."""
     found = []
     if frames > 1:
@@ -81,5 +81,5 @@ def notes(name: str, mode: str, frames: int) -> tuple[Fault, ...]:
     return tuple(found)
 
 
-def huge(name: str, size: str) -> ItemFault:
+def _huge(name: str, size: str) -> ItemFault:
     return ItemFault(Fault(name, f"{size}, more than {MAX_PIXELS:,}", "make it smaller"))

@@ -137,7 +137,7 @@ class StoredImages:
         try:
             cell = self.cell(self.rows[row])
         except (OSError, MemoryError) as error:
-            raise unreadable(self.names[row], error) from error
+            raise _unreadable(self.names[row], error) from error
         content, path = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) else (cell, None)
         if isinstance(content, bytes):
             return content
@@ -166,7 +166,7 @@ class StoredImages:
         try:
             real = os.path.realpath(self.folder / path)
         except (OSError, ValueError) as error:  # a name that no file can have
-            raise unreadable(self.names[row], error) from error
+            raise _unreadable(self.names[row], error) from error
         if not lies_in(real, os.path.realpath(self.confined)):
             problem = f"its cell names a file outside of {self.confined}"
             raise ItemFault(Fault(self.names[row], problem, "put the file there, or its bytes into the cell"))
@@ -204,7 +204,7 @@ class Texts:
 def content_of(path: Path, name: str, *, follow: bool = True) -> bytes:
     """What is in a file; ItemFault where it cannot be had. Unless `follow`, a link is none."""
     try:
-        with open(path, "rb", opener=without_waiting if follow else without_following) as file:
+        with open(path, "rb", opener=_without_waiting if follow else _without_following) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ItemFault(Fault(name, "a pipe or a device, no file", "put a file there or remove its line"))
@@ -217,7 +217,7 @@ def content_of(path: Path, name: str, *, follow: bool = True) -> bytes:
     except ItemFault:
         raise
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a name that no file can have
-        raise unreadable(name, error) from error
+        raise _unreadable(name, error) from error
 
 
 def lies_in(path: str, folder: str) -> bool:
@@ -225,15 +225,15 @@ def lies_in(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def without_waiting(path: str, flags: int) -> int:
+def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | NO_WAITING)
 
 
-def without_following(path: str, flags: int) -> int:
+def _without_following(path: str, flags: int) -> int:
     return os.open(path, flags | NO_WAITING | NO_FOLLOWING)
 
 
-def unreadable(name: str, error: Exception) -> ItemFault:
+def _unreadable(name: str, error: Exception) -> ItemFault:
     if isinstance(error, MemoryError):
         return ItemFault(Fault(name, "no memory to read it", "make it smaller, or use fewer workers"))
     reason = getattr(error, "strerror", None) or error
@@ -247,10 +247,10 @@ def printable(name: str) -> str:
     """
     if name.isascii() and name.isprintable():
         return name
-    return "".join(spelt_out(sign) if is_unseen(sign) else sign for sign in name)
+    return "".join(spelt_out(sign) if _is_unseen(sign) else sign for sign in name)
 
 
-def is_unseen(sign: str) -> bool:
+def _is_unseen(sign: str) -> bool:
     return sign in TURNING or unicodedata.category(sign) in UNSEEN
 
 

@@ -79,10 +79,10 @@ def unknown_names(names: Iterable[str], classes: Sequence[str]) -> dict[str, tup
     """The labels that are no known class, each with its problem and its remedy; "" is no label."""
     known = {*classes, ""}
     unknown = [name for name in dict.fromkeys(names) if name not in known]
-    return {name: no_class(name, classes, suggest=place < SUGGESTED) for place, name in enumerate(unknown)}
+    return {name: _no_class(name, classes, suggest=place < SUGGESTED) for place, name in enumerate(unknown)}
 
 
-def no_class(name: str, classes: Sequence[str], suggest: bool = True) -> tuple[str, str]:
+def _no_class(name: str, classes: Sequence[str], suggest: bool = True) -> tuple[str, str]:
     """What is wrong with this label, and what to do about it."""
     near = get_close_matches(name, classes, n=1) if suggest else []
     remedy = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(classes[:10])}"

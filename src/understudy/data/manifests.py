@@ -29,14 +29,14 @@ def load_manifest(
 def from_table(table: Table, name: str, folder: Path, classes: Sequence[str] | None = None) -> Dataset:
     """Pool and test set in the rows of a table; paths are relative to the folder."""
     faulty: dict[int, Fault] = {}
-    items, ids = items_of(table, folder, faulty)
+    items, ids = _items_of(table, folder, faulty)
     names = label_names(table, faulty)
-    parts, note = split_of(table, name, faulty)
+    parts, note = _split_of(table, name, faulty)
     found = table.classes or labels.sorted_classes(name for row, name in enumerate(names) if row not in faulty)
     known = tuple(classes) if classes is not None else found
     numbers, unknown = labels.rows_of(names, known, table.names)
     faulty = unknown | faulty
-    faulty |= doubles(ids, table.names, faulty)
+    faulty |= _doubles(ids, table.names, faulty)
     faults = (*table.faults, *(faulty[row] for row in sorted(faulty)), *note)
     kept = [row for row in range(len(ids)) if row not in faulty and parts[row]]
     if "pool" not in parts[kept]:
@@ -52,7 +52,7 @@ def from_table(table: Table, name: str, folder: Path, classes: Sequence[str] | N
     return Dataset(name, replace(pool, faults=faults), test if len(test) else None)
 
 
-def items_of(table: Table, folder: Path, faulty: dict[int, Fault]) -> tuple[Items, list[str]]:
+def _items_of(table: Table, folder: Path, faulty: dict[int, Fault]) -> tuple[Items, list[str]]:
     """The raw items and their identities; rows without an item go to the faults."""
     given = table.values.get("id")
     ids = list(table.names) if given is None else [labels.text_of(value) or "" for value in given]
@@ -60,19 +60,19 @@ def items_of(table: Table, folder: Path, faulty: dict[int, Fault]) -> tuple[Item
         for row in [row for row, name in enumerate(ids) if not name]:
             faulty[row] = Fault(table.names[row], "no identity", "fill in its id")
     if "text" in table.values:
-        texts = strings(table.values["text"], "text", table.names, faulty)
+        texts = _strings(table.values["text"], "text", table.names, faulty)
         return Texts(texts, table.names), ids
     cells = table.values["path"]
     if isinstance(cells, Cells):
         return StoredImages(cells.__getitem__, table.names, folder=folder), ids
-    written = strings(cells, "path", table.names, faulty)
+    written = _strings(cells, "path", table.names, faulty)
     names = [printable(path) for path in written]
     paths = [folder / path for path in written]
-    check_files(paths, table.names, names, faulty)
+    _check_files(paths, table.names, names, faulty)
     return ImageFiles(paths, names), names if given is None else ids
 
 
-def strings(values: Sequence[Any], what: str, names: Sequence[str], faulty: dict[int, Fault]) -> list[str]:
+def _strings(values: Sequence[Any], what: str, names: Sequence[str], faulty: dict[int, Fault]) -> list[str]:
     """The column as strings; what is empty or no string goes to the faults."""
     for row, value in enumerate(values):
         if not isinstance(value, str):
@@ -83,7 +83,7 @@ def strings(values: Sequence[Any], what: str, names: Sequence[str], faulty: dict
     return [value if isinstance(value, str) else "" for value in values]
 
 
-def check_files(paths: Sequence[Path], lines: Sequence[str], names: Sequence[str], faulty: dict[int, Fault]) -> None:
+def _check_files(paths: Sequence[Path], lines: Sequence[str], names: Sequence[str], faulty: dict[int, Fault]) -> None:
     """Files that are missing or listed before go to the faults. Folders are listed once: no look-up a file."""
     folders: dict[str, set[str]] = {}
     seen: dict[str, int] = {}
@@ -93,15 +93,15 @@ def check_files(paths: Sequence[Path], lines: Sequence[str], names: Sequence[str
         first = seen.setdefault(path, row)
         folder, file = os.path.split(path)
         if folder not in folders:
-            folders[folder] = files_in(folder)
+            folders[folder] = _files_in(folder)
         if first != row:
             problem = f"{names[row]} is in {lines[first]} already"
             faulty[row] = Fault(lines[row], problem, "remove one of the two; the first is used")
-        elif file not in folders[folder] and (problem := missing(paths[row], names[row])):
+        elif file not in folders[folder] and (problem := _missing(paths[row], names[row])):
             faulty[row] = Fault(lines[row], problem, "put it there (paths start at the manifest) or remove the row")
 
 
-def missing(path: Path, name: str) -> str:
+def _missing(path: Path, name: str) -> str:
     """What is wrong if there is no such file. It may be there: on some systems names may differ in case."""
     try:
         return "" if path.exists() else f"there is no file {name}"
@@ -109,7 +109,7 @@ def missing(path: Path, name: str) -> str:
         return f"{name} cannot be looked up ({error.strerror})"
 
 
-def files_in(folder: str) -> set[str]:
+def _files_in(folder: str) -> set[str]:
     try:
         with os.scandir(folder or ".") as entries:
             return {entry.name for entry in entries}
@@ -117,7 +117,7 @@ def files_in(folder: str) -> set[str]:
         return set()
 
 
-def doubles(ids: Sequence[str], names: Sequence[str], faulty: Mapping[int, Fault]) -> dict[int, Fault]:
+def _doubles(ids: Sequence[str], names: Sequence[str], faulty: Mapping[int, Fault]) -> dict[int, Fault]:
     """The faults of rows whose identity an earlier usable row has."""
     seen: dict[str, int] = {}
     found: dict[int, Fault] = {}
@@ -144,7 +144,7 @@ def label_names(table: Table, faulty: dict[int, Fault]) -> list[str]:
     return [known.get(name or "", name or "") for name in names]
 
 
-def split_of(table: Table, name: str, faulty: dict[int, Fault]) -> tuple[np.ndarray, tuple[Fault, ...]]:
+def _split_of(table: Table, name: str, faulty: dict[int, Fault]) -> tuple[np.ndarray, tuple[Fault, ...]]:
     """(n,): "pool" or "test" for each row, "" for those that stay out; and a note on the latter."""
     values = table.values.get("split")
     if values is None:

@@ -41,8 +41,8 @@ class Pool:
             )
         if len(set(self.classes)) < len(self.classes):
             raise UnderstudyError(f"the classes of a pool must differ; got {', '.join(self.classes)}")
-        for name, length in (("items", length_of(self.items)), ("features", length_of(self.features)),
-                             ("labels", length_of(self.labels))):  # fmt: skip
+        for name, length in (("items", _length_of(self.items)), ("features", _length_of(self.features)),
+                             ("labels", _length_of(self.labels))):  # fmt: skip
             if length not in (None, n):
                 raise UnderstudyError(
                     f"{n:,} identities but {length:,} rows of {name}; give one of each for every item"
@@ -140,5 +140,5 @@ class Dataset:
         return (self.pool,) if self.test is None else (self.pool, self.test)
 
 
-def length_of(values: Items | np.ndarray | None) -> int | None:
+def _length_of(values: Items | np.ndarray | None) -> int | None:
     return None if values is None else len(values)

@@ -35,8 +35,8 @@ def load(
     "text", "label", "split" and "id", where its name does not say so. `folder_labels`: whether the folder an image
     lies in is its class.
     """
-    chosen, known = checked_on_error(on_error), checked_classes(classes)
-    found = opened(source, known, columns, folder_labels)
+    chosen, known = checked_on_error(on_error), _checked_classes(classes)
+    found = _opened(source, known, columns, folder_labels)
     if found.test is not None and not len(found.test):
         # A test set of faults only is none; what is wrong with it must not be lost.
         pool = replace(found.pool, faults=found.pool.faults + found.test.faults)
@@ -48,12 +48,12 @@ def load(
     return found
 
 
-def opened(
+def _opened(
     source: Any, classes: tuple[str, ...] | None, columns: Mapping[str, str] | None, folder_labels: bool
 ) -> Dataset:
     """The source, by what it is."""
     if isinstance(source, Dataset | Pool):
-        return with_classes(source if isinstance(source, Dataset) else Dataset("pool", source), classes)
+        return _with_classes(source if isinstance(source, Dataset) else Dataset("pool", source), classes)
     if isinstance(source, np.ndarray):
         return arrays.from_arrays({"X": source}, "array", classes)
     if type(source).__module__.partition(".")[0] == "datasets":
@@ -63,30 +63,30 @@ def opened(
     if isinstance(source, str) and source.startswith(hub.PREFIX):
         return hub.load_hub(source, classes, columns)
     path = Path(source).expanduser()
-    require_lookup(path)
+    _require_lookup(path)
     if isinstance(source, str) and source in known_names():
         from understudy.data.datasets import load_named
 
         if path.exists():
-            raise ambiguous(source, path)
-        return with_classes(load_named(source), classes)
+            raise _ambiguous(source, path)
+        return _with_classes(load_named(source), classes)
     if path.is_dir():
-        return from_folder(path, classes, columns, folder_labels)
+        return _from_folder(path, classes, columns, folder_labels)
     suffix = path.suffix.lower()
     if suffix in tables.READERS and path.exists():
         return manifests.load_manifest(path, classes, columns)
     if suffix in arrays.SUFFIXES and path.exists():
         return arrays.load_arrays(path, classes)
-    raise unknown(str(source), path)
+    raise _unknown(str(source), path)
 
 
-def from_folder(
+def _from_folder(
     folder: Path, classes: tuple[str, ...] | None, columns: Mapping[str, str] | None, folder_labels: bool
 ) -> Dataset:
     if (folder / EMBEDDED).is_file():
         from understudy.data.features import open_dataset
 
-        return with_classes(open_dataset(folder), classes)
+        return _with_classes(open_dataset(folder), classes)
     if hub.is_saved(folder):
         return hub.load_saved(folder, classes, columns)
     return folders.load_folder(folder, classes, folder_labels)
@@ -99,7 +99,7 @@ def known_names() -> tuple[str, ...]:
     return NAMES
 
 
-def with_classes(found: Dataset, classes: tuple[str, ...] | None) -> Dataset:
+def _with_classes(found: Dataset, classes: tuple[str, ...] | None) -> Dataset:
     """The data set, which has classes already: others cannot be given to it."""
     if classes is not None and classes != found.pool.classes:
         raise UnderstudyError(
@@ -108,7 +108,7 @@ def with_classes(found: Dataset, classes: tuple[str, ...] | None) -> Dataset:
     return found
 
 
-def require_lookup(path: Path) -> None:
+def _require_lookup(path: Path) -> None:
     """An error where the system will not even say whether there is such a file."""
     try:
         path.exists()
@@ -116,7 +116,7 @@ def require_lookup(path: Path) -> None:
         raise UnderstudyError(f"{path} cannot be looked up ({error.strerror}); check the path") from error
 
 
-def ambiguous(name: str, path: Path) -> UnderstudyError:
+def _ambiguous(name: str, path: Path) -> UnderstudyError:
     kind = "folder" if path.is_dir() else "file"
     return UnderstudyError(
         f"{name} is the name of a data set and of a {kind} here; write ./{name} for the {kind}, "
@@ -124,7 +124,7 @@ def ambiguous(name: str, path: Path) -> UnderstudyError:
     )
 
 
-def checked_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
+def _checked_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
     if classes is None:
         return None
     known = tuple(classes)
@@ -133,7 +133,7 @@ def checked_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
     return known
 
 
-def unknown(source: str, path: Path) -> UnderstudyError:
+def _unknown(source: str, path: Path) -> UnderstudyError:
     if path.exists():
         return UnderstudyError(f"{source}: a file of a kind that holds no pool; give {ACCEPTED}")
     beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []

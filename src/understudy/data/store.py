@@ -38,8 +38,8 @@ class Store:
         self.folder, self.dim = folder, dim
         self.places: dict[bytes, int] = {}
         self.checksums: list[int] = []
-        self.notes: dict[bytes, list[Note]] = read_notes(folder / "notes.jsonl")
-        self.vectors, self.keys = appendable(folder / "vectors.f32"), appendable(folder / "keys.bin")
+        self.notes: dict[bytes, list[Note]] = _read_notes(folder / "notes.jsonl")
+        self.vectors, self.keys = _appendable(folder / "vectors.f32"), _appendable(folder / "keys.bin")
         self.reading = threading.Lock()  # one file, one position
         self.cut()
 
@@ -52,7 +52,7 @@ class Store:
         self.keys.seek(0)
         content = self.keys.read()
         end = 0
-        for after, keys in frames(content):
+        for after, keys in _frames(content):
             if len(self) + len(keys) > room:
                 break
             self.remember(keys)
@@ -92,11 +92,11 @@ class Store:
         with self.reading:
             self.vectors.seek(len(self) * self.width)
             self.vectors.write(b"".join(contents))
-            on_disk(self.vectors)
+            _on_disk(self.vectors)
         keys = [(digest, zlib.crc32(content)) for digest, content in zip(digests, contents, strict=True)]
         self.keys.seek(0, os.SEEK_END)
         self.keys.write(frame(keys))
-        on_disk(self.keys)
+        _on_disk(self.keys)
         self.remember(keys)
 
     def close(self) -> None:
@@ -117,14 +117,14 @@ def opened(folder: Path, *, dim: int, encoder: str, on_wait: Callable[[], None] 
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / "lock")
-    while not is_free(lock, 0 if on_wait is None else PATIENCE):
+    while not _is_free(lock, 0 if on_wait is None else PATIENCE):
         if on_wait is None:
             raise UnderstudyError(
                 f"another process is computing features of {encoder}; wait until it is done, then run this again"
             )
         on_wait()
     try:
-        require_format(folder, dim, encoder)
+        _require_format(folder, dim, encoder)
         store = Store(folder, dim)
         try:
             yield store
@@ -134,7 +134,7 @@ def opened(folder: Path, *, dim: int, encoder: str, on_wait: Callable[[], None] 
         lock.release()
 
 
-def is_free(lock: filelock.BaseFileLock, timeout: float) -> bool:
+def _is_free(lock: filelock.BaseFileLock, timeout: float) -> bool:
     """Whether the lock could be had within so many seconds; if so, it is held now."""
     try:
         lock.acquire(timeout=timeout)
@@ -143,7 +143,7 @@ def is_free(lock: filelock.BaseFileLock, timeout: float) -> bool:
     return True
 
 
-def require_format(folder: Path, dim: int, encoder: str) -> None:
+def _require_format(folder: Path, dim: int, encoder: str) -> None:
     about = folder / "store.json"
     expected = {"format": FORMAT, "dim": dim}
     if not about.exists():
@@ -163,7 +163,7 @@ def frame(keys: Sequence[tuple[bytes, int]]) -> bytes:
     return body + TAIL.pack(zlib.crc32(body))
 
 
-def frames(content: bytes) -> Iterator[tuple[int, list[tuple[bytes, int]]]]:
+def _frames(content: bytes) -> Iterator[tuple[int, list[tuple[bytes, int]]]]:
     """Whole frames from the start, each with the position after it, up to the first that is not whole."""
     start = 0
     while start + HEAD.size <= len(content):
@@ -177,7 +177,7 @@ def frames(content: bytes) -> Iterator[tuple[int, list[tuple[bytes, int]]]]:
         start = body_end + TAIL.size
 
 
-def read_notes(path: Path) -> dict[bytes, list[Note]]:
+def _read_notes(path: Path) -> dict[bytes, list[Note]]:
     notes: dict[bytes, list[Note]] = {}
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     for line in lines:
@@ -191,11 +191,11 @@ def read_notes(path: Path) -> dict[bytes, list[Note]]:
     return notes
 
 
-def appendable(path: Path) -> BinaryIO:
+def _appendable(path: Path) -> BinaryIO:
     path.touch()
     return path.open("r+b")
 
 
-def on_disk(file: BinaryIO) -> None:
+def _on_disk(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())

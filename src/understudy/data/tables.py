@@ -42,23 +42,23 @@ class Table:
     classes: tuple[str, ...] | None = None
 
 
-def read_csv(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
+def _read_csv(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
     """A CSV file with a header line, in UTF-8, its delimiter a comma, a semicolon or a tab."""
     rows: list[list[str]] = []
     names: list[str] = []
     faults: list[Fault] = []
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream, long_cells():
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream, _long_cells():
         first = stream.readline()
         if first.startswith(("\udcff\udcfe", "\udcfe\udcff")):
             raise UnderstudyError(f"{path} is in UTF-16; save it as UTF-8")
         stream.seek(0)
-        reader = csv.reader(stream, delimiter=delimiter_of(first), strict=True)
-        header = header_of(reader, path)
-        for name, row in records(reader, faults):
+        reader = csv.reader(stream, delimiter=_delimiter_of(first), strict=True)
+        header = _header_of(reader, path)
+        for name, row in _records(reader, faults):
             if len(row) != len(header):
                 problem = f"{len(row)} values for {len(header)} columns"
                 faults.append(Fault(name, problem, "give every line as many, and quote values with delimiters in them"))
-            elif not is_utf8(row):
+            elif not _is_utf8(row):
                 faults.append(Fault(name, "not in UTF-8", "save the file as UTF-8"))
             else:
                 rows.append(row)
@@ -68,19 +68,19 @@ def read_csv(path: Path, named: Mapping[str, str], choose: Choose = columns.chos
     return Table({role: [row[at] for row in rows] for role, at in place.items()}, names, tuple(faults))
 
 
-def delimiter_of(header: str) -> str:
+def _delimiter_of(header: str) -> str:
     """The delimiter that cuts the header into most columns."""
     return max(DELIMITERS, key=lambda delimiter: len(next(csv.reader([header], delimiter=delimiter), [])))
 
 
-def header_of(reader: Iterator[list[str]], path: Path) -> list[str]:
+def _header_of(reader: Iterator[list[str]], path: Path) -> list[str]:
     try:
         header = [name.strip() for name in next(reader, [])]
     except csv.Error as error:
         raise UnderstudyError(f"{path}: its header line is broken ({error}); mend it") from error
     if not any(header):
         raise UnderstudyError(f"{path} is empty or begins with an empty line; its first line must name the columns")
-    if not is_utf8(header):
+    if not _is_utf8(header):
         raise UnderstudyError(f"{path}: its header line is not in UTF-8; save the file as UTF-8")
     twice = sorted(name for name, times in Counter(header).items() if name and times > 1)
     if twice:
@@ -88,7 +88,7 @@ def header_of(reader: Iterator[list[str]], path: Path) -> list[str]:
     return header
 
 
-def records(reader: Any, faults: list[Fault]) -> Iterator[tuple[str, list[str]]]:
+def _records(reader: Any, faults: list[Fault]) -> Iterator[tuple[str, list[str]]]:
     """Each record with the line it begins on; broken ones go to the faults."""
     while True:
         first = reader.line_num + 1
@@ -108,7 +108,7 @@ def records(reader: Any, faults: list[Fault]) -> Iterator[tuple[str, list[str]]]
 
 
 @contextmanager
-def long_cells() -> Iterator[None]:
+def _long_cells() -> Iterator[None]:
     limit = csv.field_size_limit(LONGEST_CELL)
     try:
         yield
@@ -116,7 +116,7 @@ def long_cells() -> Iterator[None]:
         csv.field_size_limit(limit)
 
 
-def is_utf8(row: Sequence[str]) -> bool:
+def _is_utf8(row: Sequence[str]) -> bool:
     """Whether no cell holds bytes that could not be decoded."""
     try:
         "".join(row).encode()
@@ -125,7 +125,7 @@ def is_utf8(row: Sequence[str]) -> bool:
     return True
 
 
-def read_jsonl(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
+def _read_jsonl(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
     """A file with one JSON object a line."""
     rows: list[dict[str, Any]] = []
     names: list[str] = []
@@ -153,31 +153,31 @@ def read_jsonl(path: Path, named: Mapping[str, str], choose: Choose = columns.ch
     return Table({role: [row.get(key) for row in rows] for role, key in chosen.items()}, names, tuple(faults))
 
 
-def read_parquet(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
+def _read_parquet(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
     """A Parquet file: of its columns only those that are used. Images in cells are read when they are needed."""
     with parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
-        pictures = image_column(schema)
+        pictures = _image_column(schema)
         if pictures is not None and not named.keys() & {"path", "text"}:
             named = {**named, "path": pictures}
         chosen = choose(schema.names, named, str(path))
-        stored = "path" in chosen and holds_images(schema.field(chosen["path"]).type)
+        stored = "path" in chosen and _holds_images(schema.field(chosen["path"]).type)
         values: dict[str, Sequence[Any]] = {
-            role: Cells(RowGroups(path, file, column)) if stored and role == "path" else column_of(file, column)
+            role: Cells(RowGroups(path, file, column)) if stored and role == "path" else _column_of(file, column)
             for role, column in chosen.items()
         }
         names = [f"row {row}" for row in range(file.metadata.num_rows)]
-    return Table(values, names, classes=class_names(schema, chosen.get("label")))
+    return Table(values, names, classes=_class_names(schema, chosen.get("label")))
 
 
-def column_of(file: Any, column: str) -> list[Any]:
+def _column_of(file: Any, column: str) -> list[Any]:
     batches = file.iter_batches(BATCH, columns=[column])
     return [value for batch in batches for value in batch.column(0).to_pylist()]
 
 
-def image_column(schema: Any) -> str | None:
+def _image_column(schema: Any) -> str | None:
     """The column of images by its type; bytes may be anything, so they count where their name or nothing else will."""
-    pictures = [field.name for field in schema if holds_images(field.type)]
+    pictures = [field.name for field in schema if _holds_images(field.type)]
     structs = [name for name in pictures if pyarrow.types.is_struct(schema.field(name).type)]
     usual = columns.usual("path", structs) or columns.usual("path", pictures)
     if usual is not None or len(structs) == 1:
@@ -185,7 +185,7 @@ def image_column(schema: Any) -> str | None:
     return pictures[0] if len(pictures) == 1 and columns.usual("path", schema.names) is None else None
 
 
-def holds_images(kind: Any) -> bool:
+def _holds_images(kind: Any) -> bool:
     """Whether a column holds files as bytes, or as the structs that Hugging Face writes."""
     is_bytes = pyarrow.types.is_binary(kind) or pyarrow.types.is_large_binary(kind)
     return is_bytes or (pyarrow.types.is_struct(kind) and kind.get_field_index("bytes") >= 0)
@@ -223,16 +223,16 @@ class RowGroups(Sequence[Any]):
         return pyarrow.chunked_array([batch.column(0) for batch in batches])
 
     def __reduce__(self) -> Any:
-        return reopened, (self.path, self.column)
+        return _reopened, (self.path, self.column)
 
 
-def reopened(path: Path, column: str) -> RowGroups:
+def _reopened(path: Path, column: str) -> RowGroups:
     """The same column in another process, where nothing of it has been read yet."""
     with parquet.ParquetFile(path) as file:
         return RowGroups(path, file, column)
 
 
-def class_names(schema: Any, label: str | None) -> tuple[str, ...] | None:
+def _class_names(schema: Any, label: str | None) -> tuple[str, ...] | None:
     """The names that Hugging Face keeps beside the numbers of a label column."""
     try:
         kept = json.loads((schema.metadata or {})[b"huggingface"])
@@ -259,11 +259,11 @@ class Cells(Sequence[Any]):
 
 
 READERS: Final = {
-    ".csv": read_csv,
-    ".tsv": read_csv,
-    ".jsonl": read_jsonl,
-    ".ndjson": read_jsonl,
-    ".parquet": read_parquet,
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".jsonl": _read_jsonl,
+    ".ndjson": _read_jsonl,
+    ".parquet": _read_parquet,
 }
 
 

@@ -40,7 +40,7 @@ def on_ray(address: str | None = None, jobs: int | None = None, gpus: float = 1.
     started on this machine for the time of the comparison. A unit takes one processor, and `gpus` of a GPU if the
     comparison's device is one. At most `jobs` units are played at once; None: as many as there is room for.
     """
-    ray_library()
+    _ray_library()
     if jobs is not None:
         jobs = checked_whole("jobs", jobs, 1)
     if gpus <= 0:
@@ -53,7 +53,7 @@ def on_ray(address: str | None = None, jobs: int | None = None, gpus: float = 1.
     return engine
 
 
-def ray_library() -> ModuleType:
+def _ray_library() -> ModuleType:
     try:
         import ray
     except ImportError as error:
@@ -69,18 +69,18 @@ def ray_library() -> ModuleType:
 @contextmanager
 def connected(address: str | None = None, jobs: int | None = None) -> Iterator[None]:
     """A cluster to work on. It is left, or ended, only if it was joined, or started, here."""
-    ray = ray_library()
+    ray = _ray_library()
     if ray.is_initialized():
         if address is not None:
             raise UnderstudyError(
                 "this process is connected to a Ray cluster already; leave the address out, or end that: ray.shutdown()"
             )
-        with in_silence():
+        with _in_silence():
             yield
         return
     join(address or os.environ.get(ADDRESS) or None, jobs)
     try:
-        with in_silence():
+        with _in_silence():
             yield
     finally:
         ray.shutdown()
@@ -88,7 +88,7 @@ def connected(address: str | None = None, jobs: int | None = None) -> Iterator[N
 
 def join(address: str | None, jobs: int | None) -> None:
     """Connect to a cluster, or start one on this machine; neither is heard."""
-    ray = ray_library()
+    ray = _ray_library()
     if address is not None and "://" in address:
         raise UnderstudyError(
             f"the address of a Ray cluster is HOST:PORT of its head, often port 6379, or auto; got {address}. "
@@ -98,7 +98,7 @@ def join(address: str | None, jobs: int | None) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told what is done here
     try:
         if address is not None and address != "auto":
-            knock(address)
+            _knock(address)
         ray.init(
             address=address or "local",  # None would join any cluster that happens to run on this machine
             log_to_driver=False,
@@ -112,16 +112,16 @@ def join(address: str | None, jobs: int | None) -> None:
         raise UnderstudyError(f"a Ray cluster could not {where} ({first}); {remedy}") from error
 
 
-def knock(address: str) -> None:
+def _knock(address: str) -> None:
     """OSError or ValueError if nobody listens there. Ray itself would try for many minutes."""
     host, _, port = address.rpartition(":")
     socket.create_connection((host.strip("[]"), int(port)), KNOCK).close()
 
 
 @contextmanager
-def in_silence() -> Iterator[None]:
+def _in_silence() -> Iterator[None]:
     """Ray prints to the terminal whatever befalls a worker, also when told not to log. We say it in our own line."""
-    worker = getattr(ray_library(), "_private").worker  # noqa: B009  # there is no public way
+    worker = getattr(_ray_library(), "_private").worker  # noqa: B009  # there is no public way
     before = getattr(worker, "_worker_logs_enabled", True)
     worker._worker_logs_enabled = False
     try:
@@ -143,10 +143,10 @@ class Crew:
     """Units of a task at work on a cluster, and those that wait for room."""
 
     def __init__(self, task: Task, jobs: int | None, gpus: float) -> None:
-        self.ray = ray_library()
+        self.ray = _ray_library()
         self.task = task
         self.jobs = jobs
-        self.needs = {"CPU": 1.0} | ({"GPU": gpus} if is_cuda(task.experiment.device) else {})
+        self.needs = {"CPU": 1.0} | ({"GPU": gpus} if _is_cuda(task.experiment.device) else {})
         for name in self.needs:
             if not self.ray.cluster_resources().get(name):
                 raise UnderstudyError(f"the Ray cluster has no {name}; let a machine that has one join it: ray start")
@@ -157,7 +157,7 @@ class Crew:
             max_retries=0,  # Ray would play a unit again from its beginning, and we from what is stored
         )
         self.remote = remote(play_there)
-        self.experiment = self.ray.put(portable(task.experiment))
+        self.experiment = self.ray.put(_portable(task.experiment))
         self.waiting = deque(unit for unit in task.units if not task.is_done(unit))
         self.at_work: dict[Any, AtWork] = {}  # by the stream of rounds
         self.lost: Counter[Unit] = Counter()
@@ -223,7 +223,7 @@ class Crew:
             self.end(stream)
         except errors.RayTaskError as error:
             self.end(stream)
-            self.failed[unit] = told(self.task, unit, error)
+            self.failed[unit] = _told(self.task, unit, error)
         except errors.RayError as error:
             self.end(stream)
             self.try_again(unit, error)
@@ -252,7 +252,7 @@ class Crew:
         self.at_work.pop(stream).held.close()
 
 
-def told(task: Task, unit: Unit, error: Any) -> str:
+def _told(task: Task, unit: Unit, error: Any) -> str:
     """What went wrong on the other side, in one line; the trace is kept in a file."""
     cause = error.cause
     if isinstance(cause, UnderstudyError):
@@ -261,16 +261,16 @@ def told(task: Task, unit: Unit, error: Any) -> str:
     return note_failure(task.store.folder, unit, cause)
 
 
-def portable(experiment: Experiment) -> Experiment:
+def _portable(experiment: Experiment) -> Experiment:
     """The same experiment for any machine: all workers of one share its arrays, and a GPU is the one Ray gave."""
-    bench = replace(experiment.bench, pool=in_memory(experiment.bench.pool), test=in_memory(experiment.bench.test))
-    return replace(experiment, bench=bench, device="cuda" if is_cuda(experiment.device) else experiment.device)
+    bench = replace(experiment.bench, pool=_in_memory(experiment.bench.pool), test=_in_memory(experiment.bench.test))
+    return replace(experiment, bench=bench, device="cuda" if _is_cuda(experiment.device) else experiment.device)
 
 
-def in_memory(pool: Pool) -> Pool:
+def _in_memory(pool: Pool) -> Pool:
     # An array that maps a file would be copied by every worker; a plain one is shared.
     return pool if pool.features is None else replace(pool, features=np.asarray(pool.features))
 
 
-def is_cuda(device: str) -> bool:
+def _is_cuda(device: str) -> bool:
     return torch.device(device).type == "cuda"

@@ -76,7 +76,7 @@ class Bench:
 
 def bench_of(dataset: Dataset, seed: int = 0) -> Bench:
     """The items whose class is known. Without a test set a fifth of them, drawn once, is held out as one."""
-    pool = known(dataset.pool, "pool")
+    pool = _known(dataset.pool, "pool")
     found = sorted(set(pool.labels.tolist())) if pool.labels is not None else []
     if len(found) < 2:
         raise UnderstudyError(
@@ -88,10 +88,10 @@ def bench_of(dataset: Dataset, seed: int = 0) -> Bench:
     if dataset.test is not None:
         if dataset.test.classes != dataset.pool.classes:
             raise UnderstudyError(
-                f"the test set of {dataset.name} has other classes than its pool ({shown(dataset.test.classes)} and "
-                f"{shown(dataset.pool.classes)}); give both the same, in the same order"
+                f"the test set of {dataset.name} has other classes than its pool ({_shown(dataset.test.classes)} and "
+                f"{_shown(dataset.pool.classes)}); give both the same, in the same order"
             )
-        return Bench(dataset.name, pool, known(dataset.test, "test set"), unusable, unlabelled)
+        return Bench(dataset.name, pool, _known(dataset.test, "test set"), unusable, unlabelled)
     order = np.random.default_rng([seed, STREAM_SPLIT]).permutation(len(pool))
     cut = round(HELD_OUT * len(pool))
     if not cut or cut == len(pool):
@@ -99,11 +99,11 @@ def bench_of(dataset: Dataset, seed: int = 0) -> Bench:
     return Bench(dataset.name, pool.take(np.sort(order[cut:])), pool.take(np.sort(order[:cut])), unusable, unlabelled)
 
 
-def shown(classes: tuple[str, ...]) -> str:
+def _shown(classes: tuple[str, ...]) -> str:
     return ", ".join(classes[:SHOWN]) + (", ..." if len(classes) > SHOWN else "")
 
 
-def known(part: Pool, called: str) -> Pool:
+def _known(part: Pool, called: str) -> Pool:
     if not part.is_labelled.any():
         raise UnderstudyError(
             f"the {called} has no labels, and a comparison needs them all; give labels with the items"

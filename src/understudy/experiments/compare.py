@@ -50,7 +50,7 @@ class Comparison:
         """What will be done, in a few lines; by `jobs` processes, or `where` else it is."""
         plan, device = self.task.experiment.plan, self.task.experiment.device
         if where is None:
-            where = counted(jobs or default_jobs(device), "process", "processes")
+            where = _counted(jobs or default_jobs(device), "process", "processes")
         beside = [name for name in CONTROLS if any(unit.strategy == name for unit in self.task.units)]
         beside = [name for name in beside if name not in self.strategies]
         steps = ", ".join(f"{step:,}" for step in plan.schedule)
@@ -59,12 +59,12 @@ class Comparison:
         first = [self.first_rows()] if plan.start == 0 else []
         return [
             f"{plan.dataset}: {plan.pool_rows:,} rows to choose from, {plan.test_rows:,} to test on, "
-            f"{counted(len(plan.classes), 'class', 'classes')}",
+            f"{_counted(len(plan.classes), 'class', 'classes')}",
             f"strategies: {', '.join(self.strategies)}" + (f"; beside them {', '.join(beside)}" if beside else ""),
             f"trained from scratch at {steps} labels ({self.protocol}); learner {plan.learner}, "
-            f"{counted(self.repeats, 'repetition', 'repetitions')}, seed {plan.seed}",
+            f"{_counted(self.repeats, 'repetition', 'repetitions')}, seed {plan.seed}",
             *first,
-            f"on {device}, {where}, {counted(self.together, 'repetition', 'repetitions')} trained at once; "
+            f"on {device}, {where}, {_counted(self.together, 'repetition', 'repetitions')} trained at once; "
             f"stored in {self.task.store.folder}{more}",
             *self.notes,
         ]
@@ -79,7 +79,7 @@ class Comparison:
         return "no labels to start from: " + (f"{', '.join(own)} choose their first rows, {others}" if own else others)
 
 
-def counted(number: int, one: str, more: str) -> str:
+def _counted(number: int, one: str, more: str) -> str:
     return f"{number:,} {one if number == 1 else more}"
 
 
@@ -130,11 +130,11 @@ def compare(
     experiment = Experiment(plan, bench, device)
     Run.begin(experiment, CEILING, 0)  # its words, if the pool lacks what the learner needs
     for spec in wanted:
-        check_playable(experiment, spec)
-    named = "own schedule" if schedule is not None else f"protocol {protocol or protocol_of(plan)}"
+        _check_playable(experiment, spec)
+    named = "own schedule" if schedule is not None else f"protocol {protocol or _protocol_of(plan)}"
     if start == 0 and schedule is None and protocol is None:
         named = "doubling from one label a class"
-    return prepared(
+    return _prepared(
         experiment,
         Store(Path(out)),
         wanted,
@@ -142,11 +142,11 @@ def compare(
         repeats,
         together,
         named,
-        str(source_name(source)),
+        str(_source_name(source)),
     )
 
 
-def check_playable(experiment: Experiment, spec: str) -> None:
+def _check_playable(experiment: Experiment, spec: str) -> None:
     """One line if the pool or the learner lacks what a strategy needs, with the names that were typed."""
     try:
         Run.begin(experiment, spec, 0)
@@ -163,7 +163,7 @@ def plan_of(bench: Bench, learner: str, schedule: Sequence[int], seed: int, star
     return Plan(bench.name, bench.digest(), bench.pool.classes, rows, test_rows, learner, tuple(schedule), seed, start)
 
 
-def prepared(
+def _prepared(
     experiment: Experiment,
     store: Store,
     strategies: tuple[str, ...],
@@ -202,11 +202,11 @@ def prepared(
     return Comparison(Task(experiment, store, units), strategies, repeats, named, together, tuple(notes))
 
 
-def protocol_of(plan: Plan) -> str:
+def _protocol_of(plan: Plan) -> str:
     return "paper" if plan.schedule == default_schedule("paper", plan.pool_rows, len(plan.classes)) else "small"
 
 
-def source_name(source: Any) -> str:
+def _source_name(source: Any) -> str:
     if isinstance(source, Dataset):
         return source.name
     return str(source) if isinstance(source, str | Path) else type(source).__name__
@@ -263,7 +263,7 @@ def replay(
         )
     # Of a system that changes training the picks count alone, so one judgement of them is enough.
     names = [name for name in results.strategies if name != CEILING and not name.endswith(SELECTION_ONLY)]
-    finished = {name: finished_repeats(results, name, plan) for name in names}
+    finished = {name: _finished_repeats(results, name, plan) for name in names}
     names = [name for name in names if finished[name]]  # one that failed need not keep the others from it
     repeats = min((finished[name] for name in names), default=0)
     if not repeats:
@@ -276,11 +276,11 @@ def replay(
     target = Path(out) if out is not None else Path(folder) / f"replay-{learner.replace(':', '-')}"
     experiment = replace(Experiment(plan, bench, device), maker=FromRecords(picks))
     named = f"picks of {results.settings['plan']['learner']}"
-    source_given = source_name(source) if source is not None else results.settings["source"]
-    return prepared(experiment, Store(target), tuple(names), (CEILING,), repeats, together, named, source_given)
+    source_given = _source_name(source) if source is not None else results.settings["source"]
+    return _prepared(experiment, Store(target), tuple(names), (CEILING,), repeats, together, named, source_given)
 
 
-def finished_repeats(results: Results, strategy: str, plan: Plan) -> int:
+def _finished_repeats(results: Results, strategy: str, plan: Plan) -> int:
     """How many repetitions of a strategy, from the first on, went through the whole schedule."""
     table = results.table.select(["strategy", "repeat", "labels"]).to_pylist()
     ended = {row["repeat"] for row in table if row["strategy"] == strategy and row["labels"] == plan.schedule[-1]}

@@ -83,7 +83,7 @@ Arguments = ParamSpec("Arguments")
 
 
 @contextmanager
-def style() -> Iterator[None]:
+def _style() -> Iterator[None]:
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         # A letter that the font lacks is drawn as a box in PNG files, and by the browser's own font elsewhere.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -95,7 +95,7 @@ def styled(draw: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
 
     @wraps(draw)
     def drawn(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Figure:
-        with style():
+        with _style():
             return draw(*args, **kwargs)
 
     return drawn
@@ -109,7 +109,7 @@ def grid(n: int, columns: int, height: float, names: Sequence[str]) -> tuple[Fig
     columns = min(n, columns)
     rows = math.ceil(n / columns)
     beside = n == 1 and len(names) <= LABELLED_AT_THE_END
-    tall = max(height, 0.8 + 0.145 * len(names)) if beside else rows * height + 0.17 * rows_below(names)
+    tall = max(height, 0.8 + 0.145 * len(names)) if beside else rows * height + 0.17 * _rows_below(names)
     figure = Figure(figsize=(WIDTH, tall), layout="constrained")
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes in panels[n:]:
@@ -247,19 +247,19 @@ def apart(wanted: Float[np.ndarray, "n"], gap: float) -> Float[np.ndarray, "n"]:
 
 def legend(figure: Figure, seen: Mapping[str, Look]) -> None:
     handles = [Line2D([], [], label=brief(name), **line_style(look)) for name, look in seen.items()]
-    drawn = figure.legend(handles=handles, loc="outside lower center", ncols=columns_below(seen), handlelength=2.6)
+    drawn = figure.legend(handles=handles, loc="outside lower center", ncols=_columns_below(seen), handlelength=2.6)
     for name, handle, text in zip(seen, drawn.get_lines(), drawn.get_texts(), strict=True):
         handle.set_gid(f"{series(name)}-name")
         text.set_gid(f"{series(name)}-name")
 
 
-def columns_below(names: Iterable[str]) -> int:
+def _columns_below(names: Iterable[str]) -> int:
     lengths = [len(brief(name)) for name in names]
     return max(1, min(len(lengths), int(118 / (max(lengths, default=1) + 7))))
 
 
-def rows_below(names: Sequence[str]) -> int:
-    return math.ceil(len(names) / columns_below(names))
+def _rows_below(names: Sequence[str]) -> int:
+    return math.ceil(len(names) / _columns_below(names))
 
 
 def rows_of_names(axes: Axes, names: Sequence[str]) -> None:
@@ -289,7 +289,7 @@ def written(figure: Figure, stem: Path, svg: str | None = None) -> tuple[Path, P
     Give what `as_svg` drew already, and it is not drawn again.
     """
     files = stem.with_name(stem.name + ".png"), stem.with_name(stem.name + ".svg")
-    with style(), BytesIO() as file:
+    with _style(), BytesIO() as file:
         figure.savefig(file, format="png", dpi=DOTS, facecolor=PAPER, metadata={"Software": None})
         write_whole(files[0], file.getvalue())
     write_whole(files[1], (as_svg(figure) if svg is None else svg).encode("utf-8", "replace"))
@@ -297,7 +297,7 @@ def written(figure: Figure, stem: Path, svg: str | None = None) -> tuple[Path, P
 
 
 def as_svg(figure: Figure) -> str:
-    with style(), StringIO() as file:
+    with _style(), StringIO() as file:
         figure.savefig(file, format="svg", dpi=DOTS_INSIDE, transparent=True, metadata={"Date": None, "Creator": None})
         return file.getvalue()
 
@@ -319,19 +319,19 @@ def inline(figure: Figure, key: str, title: str, drawn: str | None = None) -> st
     drawn = drawn.replace(' xmlns="http://www.w3.org/2000/svg"', "")
     for colour, name in PAGE_COLOURS.items():
         drawn = re.sub(rf"(?<=: ){colour}\b", f"var(--{name})", drawn, flags=re.IGNORECASE)
-    drawn = re.sub(r"font: ([\d.]+px|bold [\d.]+px|[\w ]*?[\d.]+px)[^;\"]*", own_type, drawn)
+    drawn = re.sub(r"font: ([\d.]+px|bold [\d.]+px|[\w ]*?[\d.]+px)[^;\"]*", _own_type, drawn)
     share = figure.get_figwidth() / WIDTH  # type is of one size in all figures of the page
     return re.sub(
-        r"<svg ", f'<svg role="img" aria-label="{escaped(title)}" style="--share: {share:.3f}" ', drawn, count=1
+        r"<svg ", f'<svg role="img" aria-label="{_escaped(title)}" style="--share: {share:.3f}" ', drawn, count=1
     )
 
 
-def own_type(found: re.Match[str]) -> str:
+def _own_type(found: re.Match[str]) -> str:
     """The size and weight of a text; the page has the typeface."""
     size = re.search(r"[\d.]+px", found.group(0))
     weight = "; font-weight: 700" if re.search(r"\b(bold|700)\b", found.group(0)) else ""
     return f"font-size: {size.group(0) if size else '10px'}{weight}"
 
 
-def escaped(text: str) -> str:
+def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")

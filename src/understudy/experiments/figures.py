@@ -63,7 +63,7 @@ def learning_curves(
     figure, panels = grid(len(of), columns, height, list(seen))
     for axes, curves, top in zip(panels, of, tops, strict=True):
         means = {}
-        for name in drawing_order(curves, seen):
+        for name in _drawing_order(curves, seen):
             values = 100 * curves.accuracy[name]
             means[name] = values.mean(0)
             line(axes, curves.schedule, means[name], name, seen[name], deviation(values), most=100.0)
@@ -74,7 +74,7 @@ def learning_curves(
         if top is not None:
             ceiling(axes, 100 * top)
         label_axes(axes, curves.schedule, "test accuracy (%)", narrow=len(of) > 1)
-        finish(axes, figure, curves, means, seen, alone=len(of) == 1)
+        _finish(axes, figure, curves, means, seen, alone=len(of) == 1)
     if len(of) > 1:
         legend(figure, seen)
     return figure
@@ -90,14 +90,14 @@ def offset_curves(
     for axes, curves in zip(panels, of, strict=True):
         means = {}
         axes.axhline(0, color=INK, linewidth=0.8, zorder=1)
-        for name in drawing_order(curves, seen):
+        for name in _drawing_order(curves, seen):
             if name == reference:
                 continue
             values = 100 * (curves.accuracy[name] - curves.accuracy[reference])
             means[name] = values.mean(0)
             line(axes, curves.schedule, means[name], name, seen[name], deviation(values) / math.sqrt(len(values)))
         label_axes(axes, curves.schedule, f"accuracy minus {reference} (points)", narrow=len(of) > 1)
-        finish(axes, figure, curves, means, seen, alone=len(of) == 1)
+        _finish(axes, figure, curves, means, seen, alone=len(of) == 1)
     if len(of) > 1:
         legend(figure, {name: look for name, look in seen.items() if name != reference})
     return figure
@@ -120,7 +120,7 @@ def over_labels(panels: Mapping[str, Mapping[str, tuple[Sequence[int], np.ndarra
     return figure
 
 
-def drawing_order(curves: Curves, seen: Mapping[str, Look]) -> list[str]:
+def _drawing_order(curves: Curves, seen: Mapping[str, Look]) -> list[str]:
     """Those that stand out last, so that they lie on top."""
     return sorted(curves.accuracy, key=lambda name: (seen[name].strong, curves.area(name).mean()))
 
@@ -129,7 +129,7 @@ def deviation(values: Float[np.ndarray, "r b"]) -> Float[np.ndarray, "b"]:
     return values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
 
 
-def finish(
+def _finish(
     axes: Axes,
     figure: Figure,
     curves: Curves,

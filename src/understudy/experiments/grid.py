@@ -108,7 +108,7 @@ def units_of(strategies: Sequence[str], repeats: Sequence[int], together: int) -
 def carry_out(task: Task, engine: Engine, progress: bool = True) -> dict[Unit, str]:
     """Play all units, with a bar that shows what is stored and how long the rest will take."""
     task.store.check()  # else a broken file would be found when all the work is done
-    with bar_of(task) if progress else silence() as tick:
+    with _bar_of(task) if progress else _silence() as tick:
         try:
             failed = engine(task, tick)
         except BaseException:
@@ -132,7 +132,7 @@ def on_this_machine(jobs: int) -> Engine:
         left = [unit for unit in task.units if not task.is_done(unit)]
         while left:
             if free := [unit for unit in left if task.is_free(unit)]:
-                outcomes = one_after_another(task, free, tick) if jobs == 1 else side_by_side(task, free, jobs, tick)
+                outcomes = _one_after_another(task, free, tick) if jobs == 1 else _side_by_side(task, free, jobs, tick)
                 failed |= {unit: outcome for unit, outcome in outcomes.items() if outcome not in ("done", "busy")}
             else:
                 tick()
@@ -143,7 +143,7 @@ def on_this_machine(jobs: int) -> Engine:
     return engine
 
 
-def one_after_another(task: Task, units: Sequence[Unit], tick: Callable[[], None]) -> dict[Unit, Outcome]:
+def _one_after_another(task: Task, units: Sequence[Unit], tick: Callable[[], None]) -> dict[Unit, Outcome]:
     outcomes = {}
     with one_thread():
         for unit in units:
@@ -151,8 +151,8 @@ def one_after_another(task: Task, units: Sequence[Unit], tick: Callable[[], None
     return outcomes
 
 
-def side_by_side(task: Task, units: Sequence[Unit], jobs: int, tick: Callable[[], None]) -> dict[Unit, Outcome]:
-    check_not_run_again()
+def _side_by_side(task: Task, units: Sequence[Unit], jobs: int, tick: Callable[[], None]) -> dict[Unit, Outcome]:
+    _check_not_run_again()
     context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads half way
     jobs = min(jobs, len(units))
     # Not among the arguments of a process: its start would wait for ever, should it die before it has read them all.
@@ -160,10 +160,10 @@ def side_by_side(task: Task, units: Sequence[Unit], jobs: int, tick: Callable[[]
     for content in [pickle.dumps(task)] * jobs:
         tasks.put(content)
     del content  # as large as the data, and not needed again
-    pool = ProcessPoolExecutor(jobs, context, begin_process, (tasks, has_begun))
+    pool = ProcessPoolExecutor(jobs, context, _begin_process, (tasks, has_begun))
     futures: dict[Future[Outcome], Unit] = {}
     try:
-        futures = {pool.submit(work_here, unit): unit for unit in units}
+        futures = {pool.submit(_work_here, unit): unit for unit in units}
         left = set(futures)
         while left:
             _, left = wait(left, LOOK_EVERY, FIRST_COMPLETED)
@@ -172,23 +172,23 @@ def side_by_side(task: Task, units: Sequence[Unit], jobs: int, tick: Callable[[]
         pool.shutdown()
         return outcomes
     except BrokenProcessPool:
-        end_processes(pool)
-        raise UnderstudyError(what_broke(has_begun.is_set(), futures)) from None
+        _end_processes(pool)
+        raise UnderstudyError(_what_broke(has_begun.is_set(), futures)) from None
     except BaseException:
-        end_processes(pool)
+        _end_processes(pool)
         raise
     finally:
         tasks.cancel_join_thread()  # what nobody fetched
         tasks.close()
 
 
-def check_not_run_again() -> None:
+def _check_not_run_again() -> None:
     """A process that is started reads the script of its starter; the comparison in it must not begin there again."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise UnderstudyError(f"this process was started by a comparison, and runs its script again; {GUARD}")
 
 
-def end_processes(pool: ProcessPoolExecutor) -> None:
+def _end_processes(pool: ProcessPoolExecutor) -> None:
     """Now, and without waiting for ever; what they are at is stored up to its last round."""
     processes = list((pool._processes or {}).values())
     for process in processes:
@@ -200,7 +200,7 @@ def end_processes(pool: ProcessPoolExecutor) -> None:
             process.kill()
 
 
-def what_broke(has_begun: bool, futures: dict[Future[Outcome], Unit]) -> str:
+def _what_broke(has_begun: bool, futures: dict[Future[Outcome], Unit]) -> str:
     """One line: a process ended before its time, and the units that failed before it."""
     if not has_begun:
         return f"the processes of the comparison ended before they began; {GUARD}"
@@ -249,24 +249,24 @@ def note_failure(folder: Path, unit: Unit, error: Exception) -> str:
 _TASK: Task | None = None
 
 
-def begin_process(tasks: Any, has_begun: Any) -> None:
+def _begin_process(tasks: Any, has_begun: Any) -> None:
     global _TASK
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for who started this process, and who will end it
-    Thread(target=end_with_parent, daemon=True).start()
+    Thread(target=_end_with_parent, daemon=True).start()
     has_begun.set()
     _TASK = pickle.loads(tasks.get())
     torch.set_num_threads(1)
     threadpool_limits(1)
 
 
-def end_with_parent() -> None:
+def _end_with_parent() -> None:
     """A process whose parent was killed would wait for work for ever."""
     if (parent := multiprocessing.parent_process()) is not None:
         parent.join()
         os._exit(1)
 
 
-def work_here(unit: Unit) -> Outcome:
+def _work_here(unit: Unit) -> Outcome:
     assert _TASK is not None
     return work(_TASK, unit)
 
@@ -284,7 +284,7 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def bar_of(task: Task) -> Iterator[Callable[[], None]]:
+def _bar_of(task: Task) -> Iterator[Callable[[], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("rounds,"))
     more = (TimeElapsedColumn(), TextColumn("so far,"), TimeRemainingColumn(), TextColumn("left"))
     with Progress(*columns, *more, console=Console(stderr=True), transient=True) as bar:
@@ -303,7 +303,7 @@ def bar_of(task: Task) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def silence() -> Iterator[Callable[[], None]]:
+def _silence() -> Iterator[Callable[[], None]]:
     yield lambda: None
 
 

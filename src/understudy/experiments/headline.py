@@ -37,16 +37,16 @@ def headline(curves: Curves, ceiling: np.ndarray | None) -> Headline:
     shown = contestants(curves)
     names = by_area(shown)
     best, last = names[0], shown.schedule[-1]
-    accuracy = percent(shown, best)
+    accuracy = _percent(shown, best)
     numbers = [(accuracy, f"{best} with {last:,} labels")]
     sentence = f"{best} reached {accuracy} with {last:,} labels"
     if best == RANDOM and len(names) > 1:
         sentence = f"Nothing did better than random: {accuracy} with {last:,} labels"
     elif RANDOM in names and len(names) > 1:
-        theirs, times = percent(shown, RANDOM), ratio(shown, best)
+        theirs, times = _percent(shown, RANDOM), _ratio(shown, best)
         if shown.repeats == 1:
             sentence += f", random {theirs}; a single repetition cannot tell them apart"
-        elif not leads(lead_over_random(shown, best)):
+        elif not _leads(_lead_over_random(shown, best)):
             sentence += f", random {theirs}; over the whole curve the lead is within the noise"
         elif times is None or times <= AS_MANY:
             sentence += f", random {theirs}"
@@ -56,24 +56,24 @@ def headline(curves: Curves, ceiling: np.ndarray | None) -> Headline:
     if ceiling is not None:
         numbers.append((f"{100 * ceiling.mean():.1f} %", "with all labels: the ceiling"))
     numbers.append((str(shown.repeats), "repetition" if shown.repeats == 1 else "repetitions"))
-    return Headline(f"{sentence}.", tuple(verdicts(shown, names)), tuple(numbers))
+    return Headline(f"{sentence}.", tuple(_verdicts(shown, names)), tuple(numbers))
 
 
-def lead_over_random(curves: Curves, best: str) -> Comparison:
+def _lead_over_random(curves: Curves, best: str) -> Comparison:
     return next(one for one in compare(curves, RANDOM) if one.strategy == best)
 
 
-def leads(found: Comparison) -> bool:
+def _leads(found: Comparison) -> bool:
     """Whether the interval of its lead is above zero and, where there are tests, the test agrees."""
     above = found.area.interval is not None and found.area.interval[0] > 0
     return above and (found.p_holm is None or found.p_holm < SIGNIFICANT)
 
 
-def percent(curves: Curves, name: str) -> str:
+def _percent(curves: Curves, name: str) -> str:
     return f"{100 * curves.of(name)[:, -1].mean():.1f} %"
 
 
-def ratio(curves: Curves, best: str) -> float | None:
+def _ratio(curves: Curves, best: str) -> float | None:
     """How many times as many labels random needed for what it had in the end."""
     target = float(curves.of(RANDOM)[:, -1].mean())
     own, theirs = labels_to_reach(curves, best, target), labels_to_reach(curves, RANDOM, target)
@@ -82,7 +82,7 @@ def ratio(curves: Curves, best: str) -> float | None:
     return theirs / own
 
 
-def verdicts(curves: Curves, names: list[str]) -> list[str]:
+def _verdicts(curves: Curves, names: list[str]) -> list[str]:
     """What may and what may not be concluded, and where ours stands."""
     best, said = names[0], []
     bracketed = ", 95 % intervals in brackets" if curves.repeats > 1 else ""
@@ -93,7 +93,7 @@ def verdicts(curves: Curves, names: list[str]) -> list[str]:
             f"{behind} points more than {names[1]}{bracketed}."
         )
     if RANDOM in names[2:]:
-        found = lead_over_random(curves, best)
+        found = _lead_over_random(curves, best)
         test = ""
         if found.p_holm is not None:
             verdict = "significant" if found.p_holm < SIGNIFICANT else "not significant"
@@ -104,21 +104,21 @@ def verdicts(curves: Curves, names: list[str]) -> list[str]:
             f"With {plural(curves.repeats, 'repetition')} no significance is claimed; that takes {TESTED_FROM} or more."
         )
     elif len(names) > 1:
-        said.append(told_apart(curves, best, RANDOM in names[2:]))
+        said.append(_told_apart(curves, best, RANDOM in names[2:]))
     for name in ("understudy", "surrogate"):
         if name in names[1:]:
-            place = ordinal(names.index(name) + 1)
-            said.append(f"{name} is {place}: {percent(curves, name)} with {curves.schedule[-1]:,} labels.")
+            place = _ordinal(names.index(name) + 1)
+            said.append(f"{name} is {place}: {_percent(curves, name)} with {curves.schedule[-1]:,} labels.")
     return said
 
 
-def told_apart(curves: Curves, best: str, random_was_tested: bool) -> str:
+def _told_apart(curves: Curves, best: str, random_was_tested: bool) -> str:
     """Who is as good as the best, for all that tests of all pairs can tell; random may have had a test of its own."""
     found = rank_strategies(curves)
     alike = found.alike(best)
     test = "signed ranks of all pairs" if found.told_by == "signed ranks" else "Nemenyi's test of mean ranks"
     if not alike:
-        return f"It differs significantly from {others(len(found.names) - 1)} ({test})."
+        return f"It differs significantly from {_others(len(found.names) - 1)} ({test})."
     if len(alike) == len(found.names) - 1 > 1:
         return f"Not told apart from any of the others by {test}."
     if random_was_tested and alike != [RANDOM]:
@@ -127,10 +127,10 @@ def told_apart(curves: Curves, best: str, random_was_tested: bool) -> str:
     return f"Not told apart from it by {test}: {', '.join(alike[:NAMED])}{more}."
 
 
-def others(n: int) -> str:
+def _others(n: int) -> str:
     return "the other" if n == 1 else f"all {n} others"
 
 
-def ordinal(place: int) -> str:
+def _ordinal(place: int) -> str:
     ending = "th" if 10 <= place % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
     return f"{place}{ending}"

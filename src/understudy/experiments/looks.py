@@ -106,16 +106,16 @@ def shared_looks(of: Sequence[Curves], all_strong: bool, ended: Sequence[Curves]
     return {name: found[name] for name in sorted(found, key=lambda name: standing(name, found) == 2)}
 
 
-def is_ours(name: str) -> bool:
-    return plain(name) in ("understudy", "surrogate") or plain(name).startswith("surrogate_")
+def _is_ours(name: str) -> bool:
+    return _plain(name) in ("understudy", "surrogate") or _plain(name).startswith("surrogate_")
 
 
 def is_variant(name: str) -> bool:
     """Whether it is ours with something changed: an ablation."""
-    return is_ours(name) and name not in ("understudy", "surrogate")
+    return _is_ours(name) and name not in ("understudy", "surrogate")
 
 
-def plain(name: str) -> str:
+def _plain(name: str) -> str:
     """The name without its settings and without what is said of it in brackets."""
     return re.sub(r"[ (].*", "", name)
 

@@ -28,14 +28,14 @@ def judge(probs: Float[np.ndarray, "n c"], labels: Int[np.ndarray, "n"]) -> Meas
     of_truth = np.take_along_axis(probs, labels[:, None], 1)[:, 0]
     return Measures(
         float(right.mean()),
-        class_means(right, labels, probs.shape[1]),
+        _class_means(right, labels, probs.shape[1]),
         calibration_error(probs.max(1), right),
         float(((probs**2).sum(1) - 2 * of_truth + 1).mean()),
         float(-np.log(np.maximum(of_truth, LEAST)).mean()),
     )
 
 
-def class_means(values: np.ndarray, labels: Int[np.ndarray, "n"], n_classes: int) -> Float[np.ndarray, "c"]:
+def _class_means(values: np.ndarray, labels: Int[np.ndarray, "n"], n_classes: int) -> Float[np.ndarray, "c"]:
     """The mean of the values of each class; NaN where there are none."""
     count = np.bincount(labels, minlength=n_classes)
     total = np.bincount(labels, weights=values.astype(np.float64), minlength=n_classes)

@@ -63,7 +63,7 @@ def rounds(results: Results, strategy: str, repeat: int | None = None) -> list[d
     return found
 
 
-def asked_for(results: Results, strategy: str, repeat: int | None = None) -> list[dict[str, Any]]:
+def _asked_for(results: Results, strategy: str, repeat: int | None = None) -> list[dict[str, Any]]:
     """The rounds whose rows the strategy chose: all but the first, and that too if the choice was its own."""
     found = rounds(results, strategy, repeat)
     is_own = results.settings.get("plan", {}).get("start") == 0 and bool(found) and found[0]["scores"] is not None
@@ -76,7 +76,7 @@ def first_asked(
     """The first rows that the strategy chose itself, and whether the learner, where there was one, had them right."""
     rows: list[int] = []
     right: list[bool | None] = []
-    for one in asked_for(results, strategy, repeat):
+    for one in _asked_for(results, strategy, repeat):
         picks = one["picks"] or []  # where they were not kept there are none
         rows += picks
         right += [None] * len(picks) if one["was_right"] is None else one["was_right"][: len(picks)]
@@ -98,16 +98,16 @@ def item(pool: Pool, row: int, right: bool | None) -> Shown:
     except (ItemFault, UnderstudyError):
         return Shown(name, label, right)
     if isinstance(found, str):
-        return Shown(name, label, right, text=shortened(found))
-    return Shown(name, label, right, image=thumbnail(found))
+        return Shown(name, label, right, text=_shortened(found))
+    return Shown(name, label, right, image=_thumbnail(found))
 
 
-def shortened(text: str) -> str:
+def _shortened(text: str) -> str:
     line = printable(" ".join(text.split()))
     return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"
 
 
-def thumbnail(image: Image.Image) -> str:
+def _thumbnail(image: Image.Image) -> str:
     """A small picture as an address that holds it whole."""
     small = image.convert("RGB")
     small.thumbnail((SIDE, SIDE))
@@ -158,7 +158,7 @@ def pool_map(results: Results, features: np.ndarray, strategies: Sequence[str], 
     axes = principal_axes(sample - centre, rng)
     picks = {}
     for strategy in strategies:
-        asked = [row for one in asked_for(results, strategy, repeat) for row in one["picks"] or ()][:MAP_PICKS]
+        asked = [row for one in _asked_for(results, strategy, repeat) for row in one["picks"] or ()][:MAP_PICKS]
         if asked:
             picks[strategy] = (np.asarray(features[asked], dtype=np.float64) - centre) @ axes
     return Map((sample - centre) @ axes, picks)

@@ -40,15 +40,15 @@ def write_report(results: Results, dataset: Dataset | None = None) -> Path:
     if curves is not None:
         pool, why = picked.pool_of(results, dataset)
         repeats = repeats_of(results, curves)
-        ended = tuple(ended_early(results, curves))
+        ended = tuple(_ended_early(results, curves))
         material = Material(results, curves, repeats, results.ceiling(repeats), pool, can_draw(), ended)
         notes += [NO_FIGURES] * (not material.draws)
         said = headline(curves, material.ceiling)
         made = [make(material) for make in SECTIONS]
         sections = [one for one in made if isinstance(one, Section) and one]
         missing = list(dict.fromkeys([*[why] * bool(why), *(one for one in made if isinstance(one, str))]))
-        chips = [chip(name, look) for name, look in material.looks.items()]
-        write_tables(results.folder / "tables", sections)
+        chips = [_chip(name, look) for name, look in material.looks.items()]
+        _write_tables(results.folder / "tables", sections)
     page = rendered(results, said, notes, sections, chips, missing)
     write_whole(results.folder / PAGE, page.encode("utf-8", "replace"))
     return results.folder / PAGE
@@ -85,7 +85,7 @@ def rendered(
     return page.get_template("report.html.jinja").render(
         dataset=results.table["dataset"][0].as_py(),
         headline=said,
-        facts=facts(results),
+        facts=_facts(results),
         notes=notes,
         sections=sections,
         chips=chips,
@@ -95,7 +95,7 @@ def rendered(
     )
 
 
-def chip(name: str, look: Look) -> dict[str, Any]:
+def _chip(name: str, look: Look) -> dict[str, Any]:
     colour = f"colour-{COLOURS.index(look.colour)}" if look.colour in COLOURS else "faded"
     return {"name": name, "series": series(name), "colour": colour, "sign": SIGNS[look.marker], "strong": look.strong}
 
@@ -112,7 +112,7 @@ def comparable(results: Results) -> tuple[Curves | None, list[str]]:
     names = [name for name in there if standing(name, there) == 0]
     if not names:
         return None, ["There is nothing to compare yet: only the learner with all labels is finished."]
-    ended = finished(results, names)
+    ended = _finished(results, names)
     best: list[str] = []
     most = 0
     for least in sorted({len(runs) for runs in ended.values()} - {0}):
@@ -123,17 +123,17 @@ def comparable(results: Results) -> tuple[Curves | None, list[str]]:
     try:
         curves = results.curves(best or names)  # where nobody has come to the end yet: as far as all have come
     except UnderstudyError as error:
-        return None, [*missing_runs(results, ()), f"There is nothing to compare yet: {error}."]
+        return None, [*_missing_runs(results, ()), f"There is nothing to compare yet: {error}."]
     for name in there:
         system = standing(name, there) == 1 and name + SELECTION_ONLY in curves.accuracy
         if name != CEILING and (name in CONTROLS or system):
-            curves = with_beside(results, curves, name)
+            curves = _with_beside(results, curves, name)
     order = [name for name in there if name in curves.accuracy]
     stuck = [line for line in [never_left_chance(results)] if line]
-    return curves.only(order), [*stuck, *missing_runs(results, order), *unused(curves, ended)]
+    return curves.only(order), [*stuck, *_missing_runs(results, order), *_unused(curves, ended)]
 
 
-def with_beside(results: Results, curves: Curves, name: str) -> Curves:
+def _with_beside(results: Results, curves: Curves, name: str) -> Curves:
     """The curves and one more, unless that would leave fewer budgets or repetitions."""
     try:
         wider = results.curves([*curves.accuracy, name])
@@ -154,51 +154,51 @@ def repeats_of(results: Results, curves: Curves) -> tuple[int, ...]:
     )
 
 
-def ended_early(results: Results, curves: Curves) -> list[Curves]:
+def _ended_early(results: Results, curves: Curves) -> list[Curves]:
     """The curves of those who came to no end in any repetition, each as far as it came."""
     there = results.strategies
     out = [name for name in there if standing(name, there) == 0 and name not in curves.accuracy]
-    found = [results.curves([name]) for name, runs in finished(results, out).items() if not runs]
+    found = [results.curves([name]) for name, runs in _finished(results, out).items() if not runs]
     return [one for one in found if len(one.schedule) > 1 and one.schedule[-1] < curves.schedule[-1]]
 
 
-def finished(results: Results, names: Iterable[str]) -> dict[str, set[int]]:
+def _finished(results: Results, names: Iterable[str]) -> dict[str, set[int]]:
     """The repetitions of each strategy that came to the end of the schedule."""
     table = results.table.select(["strategy", "repeat", "labels"]).to_pylist()
-    last = last_budget(results)
+    last = _last_budget(results)
     return {
         name: {one["repeat"] for one in table if one["strategy"] == name and one["labels"] == last} for name in names
     }
 
 
-def last_budget(results: Results) -> int:
-    own = [budgets_of(results, name)[-1] for name in results.strategies if name != CEILING]
+def _last_budget(results: Results) -> int:
+    own = [_budgets_of(results, name)[-1] for name in results.strategies if name != CEILING]
     return int(results.settings.get("plan", {}).get("schedule", [max(own, default=0)])[-1])
 
 
-def budgets_of(results: Results, name: str) -> list[int]:
+def _budgets_of(results: Results, name: str) -> list[int]:
     columns = (results.table[column].to_pylist() for column in ("strategy", "labels"))
     return sorted({labels for strategy, labels in zip(*columns, strict=True) if strategy == name})
 
 
-def missing_runs(results: Results, compared: Collection[str]) -> list[str]:
+def _missing_runs(results: Results, compared: Collection[str]) -> list[str]:
     """Who failed, who has too few repetitions and is left out, and what is still to be done; a line each."""
     wanted, there = int(results.settings.get("repeats", 0)), results.strategies
     names = dict.fromkeys([*results.settings.get("strategies", ()), *there])
-    ended = finished(results, [name for name in names if name != CEILING])
+    ended = _finished(results, [name for name in names if name != CEILING])
     notes, left_out, waiting = [], [], []
     for name, runs in ended.items():
         spec = name.removesuffix(SELECTION_ONLY)
         out = bool(compared) and name in there and name not in compared and name not in CONTROLS
         if len(runs) >= wanted or standing(name, there) == 1:
             continue
-        if traces := traces_of(results.folder, spec, runs):
+        if traces := _traces_of(results.folder, spec, runs):
             notes.append(f"{spec} failed, with {len(runs)} of {wanted} repetitions done; why is in {traces[0]}.")
         elif out and runs:
             left_out.append(f"{spec} has {len(runs)} of {wanted} repetitions")
         elif out:
             furthest = (
-                f"{spec} got no further than {budgets_of(results, name)[-1]:,} of {last_budget(results):,} labels"
+                f"{spec} got no further than {_budgets_of(results, name)[-1]:,} of {_last_budget(results):,} labels"
             )
             notes.append(f"{furthest}, so it is not compared; its curve is drawn as far as it goes.")
         else:
@@ -211,7 +211,7 @@ def missing_runs(results: Results, compared: Collection[str]) -> list[str]:
     return notes
 
 
-def unused(curves: Curves, ended: Mapping[str, Collection[int]]) -> list[str]:
+def _unused(curves: Curves, ended: Mapping[str, Collection[int]]) -> list[str]:
     """That some repetitions are finished but not compared, since not all strategies have them."""
     more = [name for name in curves.accuracy if len(ended.get(name, ())) > curves.repeats]
     if not more:
@@ -222,7 +222,7 @@ def unused(curves: Curves, ended: Mapping[str, Collection[int]]) -> list[str]:
     ]
 
 
-def traces_of(folder: Path, name: str, done: Collection[int]) -> list[Path]:
+def _traces_of(folder: Path, name: str, done: Collection[int]) -> list[Path]:
     """The files that say why a strategy failed, of repetitions that have not been finished since."""
     start = f"{file_name(name)}-"
     found = sorted((folder / "errors").glob("*.txt"))
@@ -236,7 +236,7 @@ def traces_of(folder: Path, name: str, done: Collection[int]) -> list[Path]:
 # Words about the experiment
 
 
-def facts(results: Results) -> list[str]:
+def _facts(results: Results) -> list[str]:
     """What was compared on, a few words each."""
     plan = results.settings.get("plan", {})
     out = [results.table["dataset"][0].as_py()]
@@ -259,9 +259,9 @@ def facts(results: Results) -> list[str]:
 def settings(results: Results) -> list[tuple[str, str]]:
     """Every setting, and what the numbers were made with."""
     given = {**results.settings.get("plan", {}), **{k: v for k, v in results.settings.items() if k != "plan"}}
-    rows = [(name.replace("_", " "), in_words(value)) for name, value in given.items()]
-    for name in sorted({name for text in set(results.timings["versions"].to_pylist()) for name in versions(text)}):
-        seen = {versions(text).get(name, "?") for text in set(results.timings["versions"].to_pylist())}
+    rows = [(name.replace("_", " "), _in_words(value)) for name, value in given.items()]
+    for name in sorted({name for text in set(results.timings["versions"].to_pylist()) for name in _versions(text)}):
+        seen = {_versions(text).get(name, "?") for text in set(results.timings["versions"].to_pylist())}
         rows.append((f"version of {name}", ", ".join(sorted(seen))))
     rows.append(("computed on", ", ".join(sorted(set(results.timings["device"].to_pylist())))))
     ends = results.timings["finished"].to_pylist()
@@ -269,7 +269,7 @@ def settings(results: Results) -> list[tuple[str, str]]:
     return [(name, value) for name, value in rows if value]
 
 
-def versions(text: str | None) -> dict[str, str]:
+def _versions(text: str | None) -> dict[str, str]:
     try:
         found = json.loads(text or "{}")
     except ValueError:
@@ -277,9 +277,9 @@ def versions(text: str | None) -> dict[str, str]:
     return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
-def in_words(value: Any) -> str:
+def _in_words(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return ", ".join(map(in_words, value))
+        return ", ".join(map(_in_words, value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) and value > 9999 else str(value)
 
 
@@ -307,7 +307,7 @@ def commands(results: Results) -> list[str]:
 # Tables as files
 
 
-def write_tables(folder: Path, sections: Iterable[Section]) -> None:
+def _write_tables(folder: Path, sections: Iterable[Section]) -> None:
     """Every table of the page in Markdown and LaTeX."""
     for section in sections:
         for number, grid in enumerate(section.grids):

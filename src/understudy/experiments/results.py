@@ -146,10 +146,12 @@ class Store:
                 self._require(before["plan"], plan.as_json())
                 self._require_code(before.get("code", {}), also.get("code", {}), plan.learner)
                 if any(self._files()):
-                    notes = [f"{self.folder} has {line}; rounds may differ by rounding" for line in mixed(before, also)]
+                    notes = [
+                        f"{self.folder} has {line}; rounds may differ by rounding" for line in _mixed(before, also)
+                    ]
                 else:
                     before = {name: value for name, value in before.items() if name not in MADE_WITH}
-                also = {**before, **also, **grown(before, also)}
+                also = {**before, **also, **_grown(before, also)}
             elif (self.folder / ROUNDS).exists():
                 raise UnderstudyError(f"{self.folder} has rounds but no {EXPERIMENT}; choose another folder with --out")
             write_whole(self.folder / EXPERIMENT, json.dumps({**also, **wanted}, indent=1).encode())
@@ -174,8 +176,8 @@ class Store:
         for name in {**wanted, **before}:
             if before.get(name) != wanted.get(name):
                 raise UnderstudyError(
-                    f"{self.folder} is of another experiment: {name} was {shown(before.get(name))} and is now "
-                    f"{shown(wanted.get(name))}; choose another folder with --out"
+                    f"{self.folder} is of another experiment: {name} was {_shown(before.get(name))} and is now "
+                    f"{_shown(wanted.get(name))}; choose another folder with --out"
                 )
 
     @contextmanager
@@ -211,13 +213,13 @@ class Store:
         for labels in schedule:
             if not self.has(strategy, repeat, labels):
                 break
-            found.append(Round(**read_round(self.path(strategy, repeat, labels)).to_pylist()[0]))
+            found.append(Round(**_read_round(self.path(strategy, repeat, labels)).to_pylist()[0]))
         return found
 
     def check(self) -> None:
         """One line if a round that is stored cannot be read."""
         for path in sorted(self._files()):
-            read_round(path)
+            _read_round(path)
 
     def _files(self) -> Iterator[Path]:
         return (self.folder / ROUNDS).glob("*/*/*.parquet")
@@ -225,7 +227,7 @@ class Store:
     def merge(self) -> None:
         """Make the tables of all rounds that are stored, in an order that does not depend on who came first."""
         with self._alone():  # else tables of fewer rounds might come after those of more
-            tables = [read_round(path) for path in sorted(self._files())]
+            tables = [_read_round(path) for path in sorted(self._files())]
             whole = pa.concat_tables(tables) if tables else WHOLE.empty_table()
             whole = whole.sort_by([(name, "ascending") for name in ("strategy", "repeat", "labels")])
             for name, schema in ((RESULTS, SAME), (TIMINGS, OTHER)):
@@ -253,10 +255,10 @@ class Results:
         for name in (RESULTS, TIMINGS):
             if not (store.folder / name).exists():
                 raise UnderstudyError(f"{store.folder} has no {name} yet; run its comparison first")
-        table = read_table(store.folder / RESULTS)
+        table = _read_table(store.folder / RESULTS)
         if not len(table):
             raise UnderstudyError(f"{store.folder} has no finished round yet; run its comparison first")
-        return cls(store.folder, settings, table, read_table(store.folder / TIMINGS))
+        return cls(store.folder, settings, table, _read_table(store.folder / TIMINGS))
 
     @property
     def strategies(self) -> list[str]:
@@ -309,7 +311,7 @@ class Results:
         return self.table.filter(pc.field("strategy") == strategy).select(columns).to_pylist()
 
 
-def read_table(path: Path) -> pa.Table:
+def _read_table(path: Path) -> pa.Table:
     try:
         return pq.read_table(path, partitioning=None)
     except (OSError, pa.ArrowException):
@@ -318,8 +320,8 @@ def read_table(path: Path) -> pa.Table:
         raise UnderstudyError(f"{path} is cut short or no Parquet; {remedy}") from None
 
 
-def read_round(path: Path) -> pa.Table:
-    found = read_table(path)
+def _read_round(path: Path) -> pa.Table:
+    found = _read_table(path)
     if len(found) != 1 or not found.schema.equals(WHOLE):
         raise UnderstudyError(f"{path} is no round of a comparison; delete it, and the same command makes it again")
     return found
@@ -346,7 +348,7 @@ def file_name(strategy: str, ending: int = ENDING) -> str:
     return f"{name[: LONGEST - ending - len(digest) - 1]}~{digest}"
 
 
-def grown(before: dict[str, Any], also: dict[str, Any]) -> dict[str, Any]:
+def _grown(before: dict[str, Any], also: dict[str, Any]) -> dict[str, Any]:
     """What is noted of those who came before and of those who come now."""
     both = {name: [*before.get(name, ()), *also.get(name, ())] for name in ("strategies", *MADE_WITH)}
     lists = {name: list(dict.fromkeys(values)) for name, values in both.items() if values or name == "strategies"}
@@ -355,7 +357,7 @@ def grown(before: dict[str, Any], also: dict[str, Any]) -> dict[str, Any]:
     return {**lists, "repeats": repeats, **({"code": code} if code else {})}
 
 
-def mixed(before: dict[str, Any], also: dict[str, Any]) -> list[str]:
+def _mixed(before: dict[str, Any], also: dict[str, Any]) -> list[str]:
     """Devices and versions of now that what is stored was not made with alone."""
     found = []
     for name in MADE_WITH:
@@ -365,7 +367,7 @@ def mixed(before: dict[str, Any], also: dict[str, Any]) -> list[str]:
     return found
 
 
-def shown(value: Any) -> str:
+def _shown(value: Any) -> str:
     if value is None:
         return "not given"
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)

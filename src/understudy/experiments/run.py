@@ -94,7 +94,7 @@ def play(experiment: Experiment, unit: Unit, stored: Mapping[int, Sequence[Round
         if hooked or number == done - 1:
             for run in runs:
                 run.loop.recall(json.loads(stored[run.repeat][number].memory))
-            train(runs)
+            _train(runs)
     for number in range(done, len(schedule)):
         for run in runs:
             run.reset_peaks(experiment.device)
@@ -103,40 +103,40 @@ def play(experiment: Experiment, unit: Unit, stored: Mapping[int, Sequence[Round
                 run.start(plan, bench)
         else:
             often = unit.strategy == OFTEN and experiment.maker is None
-            extend(runs, schedule[number - 1 : number + 1], often, bench.truth)
-        train(runs)
+            _extend(runs, schedule[number - 1 : number + 1], often, bench.truth)
+        _train(runs)
         rounds = [run.finished(number, run.learnt(), experiment) for run in runs]
-        yield [*(judged_plainly(runs, number, experiment) if also_plainly else ()), *rounds]
+        yield [*(_judged_plainly(runs, number, experiment) if also_plainly else ()), *rounds]
 
 
-def judged_plainly(runs: Sequence["Run"], number: int, experiment: Experiment) -> list[Round]:
+def _judged_plainly(runs: Sequence["Run"], number: int, experiment: Experiment) -> list[Round]:
     """What the common learner makes of the same labels."""
-    start = clock(experiment.device)
+    start = _clock(experiment.device)
     models = fit_plainly([run.loop for run in runs])
-    seconds = (clock(experiment.device) - start) / len(runs)
+    seconds = (_clock(experiment.device) - start) / len(runs)
     rounds = [run.finished(number, model, experiment) for run, model in zip(runs, models, strict=True)]
     return [replace(one, strategy=one.strategy + SELECTION_ONLY, train_seconds=seconds) for one in rounds]
 
 
-def extend(runs: Sequence["Run"], between: Sequence[int], often: bool, truth: np.ndarray) -> None:
+def _extend(runs: Sequence["Run"], between: Sequence[int], often: bool, truth: np.ndarray) -> None:
     """From one number of labels to the next, all runs side by side."""
     steps = finer(between, TIMES_AS_OFTEN) if often else tuple(between)
     for run in runs:
         run.forget_picks()
     for i, (before, after) in enumerate(pairwise(steps)):
         if i:
-            train(runs)
+            _train(runs)
         for run in runs:
             run.choose(after - before, truth)
 
 
-def train(runs: Sequence["Run"]) -> None:
+def _train(runs: Sequence["Run"]) -> None:
     device = runs[0].loop.device
-    start = clock(device)
+    start = _clock(device)
     train_together([run.loop for run in runs])
     if any(run.loop.interrupted for run in runs):
         raise KeyboardInterrupt  # half a training is no result
-    seconds = (clock(device) - start) / len(runs)
+    seconds = (_clock(device) - start) / len(runs)
     for run in runs:
         run.train_seconds += seconds
         run.together = len(runs)
@@ -188,9 +188,9 @@ class Run:
 
         Drawn ones have no scores: by that it is known later whose choice they were.
         """
-        began = clock(self.loop.device)
+        began = _clock(self.loop.device)
         picks = self.loop.rehearse(n, truth)
-        self.choose_seconds += clock(self.loop.device) - began
+        self.choose_seconds += _clock(self.loop.device) - began
         self.picks = picks.rows.tolist()
         if self.loop.is_ready and not isinstance(self.loop.strategy, Random):
             self.scores = picks.scores.tolist()
@@ -204,12 +204,12 @@ class Run:
 
     def choose(self, n: int, truth: np.ndarray) -> None:
         """The next n labels."""
-        device, start = self.loop.device, clock(self.loop.device)
+        device, start = self.loop.device, _clock(self.loop.device)
         self.loop.view  # noqa: B018  # predicts what the strategy will be shown
-        looked = clock(device)
+        looked = _clock(device)
         picks = self.loop.rehearse(n, truth)
         self.predict_seconds += looked - start
-        self.choose_seconds += clock(device) - looked
+        self.choose_seconds += _clock(device) - looked
         right = self.loop.predicted(picks.rows) == truth[picks.rows]
         self.right, self.judged = self.right + int(right.sum()), self.judged + n
         self.picks += picks.rows.tolist()
@@ -218,9 +218,9 @@ class Run:
 
     def learnt(self) -> Model:
         """The learner itself. Where a strategy chooses by a proxy it is trained only now, and that counts."""
-        start = clock(self.loop.device)
+        start = _clock(self.loop.device)
         model = self.loop.model
-        self.train_seconds += clock(self.loop.device) - start
+        self.train_seconds += _clock(self.loop.device) - start
         return model
 
     def finished(self, number: int, model: Model, experiment: Experiment) -> Round:
@@ -250,8 +250,8 @@ class Run:
             self.train_seconds,
             self.predict_seconds,
             self.choose_seconds,
-            peak_memory(),
-            peak_device_memory(loop.device),
+            _peak_memory(),
+            _peak_device_memory(loop.device),
             self.together,
             device_name(loop.device),
             json.dumps(versions()),
@@ -266,14 +266,14 @@ class Run:
             Path("/proc/self/clear_refs").write_text("5")
 
 
-def clock(device: str) -> float:
+def _clock(device: str) -> float:
     """Seconds, when all that was asked of the device is done."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize()
     return time.perf_counter()
 
 
-def peak_memory() -> int:
+def _peak_memory() -> int:
     """Bytes of main memory that this process held at most, since it was last reset."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
@@ -287,7 +287,7 @@ def peak_memory() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def peak_device_memory(device: str) -> int:
+def _peak_device_memory(device: str) -> int:
     return torch.cuda.max_memory_allocated() if torch.device(device).type == "cuda" else 0
 
 

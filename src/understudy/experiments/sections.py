@@ -109,7 +109,7 @@ class Material:
         return (Figure(inline, caption, bool(drawn.get_figwidth() > drawing.NARROW)),)
 
 
-def learning_curves(of: Material) -> Section:
+def _learning_curves(of: Material) -> Section:
     from_repeats = of.curves.repeats > 1
     band = "mean ± one standard deviation" if from_repeats else "a single repetition, so there is no band"
 
@@ -130,7 +130,7 @@ def learning_curves(of: Material) -> Section:
     return Section("curves", "Learning curves", "Curves", words, figure, tuple(grids))
 
 
-def differences(of: Material) -> Section | None:
+def _differences(of: Material) -> Section | None:
     found = compare(of.curves, of.reference)
     if not found:
         return None
@@ -167,7 +167,7 @@ def differences(of: Material) -> Section | None:
     )
 
 
-def ablations(of: Material) -> Section | None:
+def _ablations(of: Material) -> Section | None:
     variants = [name for name in of.curves.accuracy if is_variant(name)]
     base = next((name for name in ("surrogate", "understudy") if name in of.curves.accuracy), None)
     if not variants or base is None or len(of.curves.schedule) < 2:
@@ -193,7 +193,7 @@ MEANINGS: Final = {
 }
 
 
-def selection_only(of: Material) -> Section | None:
+def _selection_only(of: Material) -> Section | None:
     systems = [name for name in of.curves.accuracy if name + SELECTION_ONLY in of.curves.accuracy]
     if not systems:
         return None
@@ -215,7 +215,7 @@ def selection_only(of: Material) -> Section | None:
     )
 
 
-def pairwise(of: Material) -> Section | str | None:
+def _pairwise(of: Material) -> Section | str | None:
     if len(contestants(of.curves).accuracy) < 2:
         return None
     if of.curves.repeats < 2:
@@ -253,7 +253,7 @@ def pairwise(of: Material) -> Section | str | None:
     return Section("pairs", *title, "", drawn, (tables.ranked(order), tables.penalties(found)))
 
 
-def times(of: Material) -> Section | str | None:
+def _times(of: Material) -> Section | str | None:
     if len(of.curves.schedule) < 2:
         return None
     choosing, training = seconds_a_pick(of.results, of.who_picked)
@@ -295,7 +295,7 @@ def seconds_a_pick(results: Results, names: Sequence[str]) -> tuple[dict[str, fl
     return choosing, training
 
 
-def calibration(of: Material) -> Section | str | None:
+def _calibration(of: Material) -> Section | str | None:
     if len(of.curves.schedule) < 2 or not of.draws:
         return None
     panels = {}
@@ -335,7 +335,7 @@ def means_over_labels(
     return out
 
 
-def balance(of: Material) -> Section | str | None:
+def _balance(of: Material) -> Section | str | None:
     counts = picked.class_counts(of.results, of.who_picked, of.curves.schedule[-1], of.repeats)
     if not counts:
         return "Of which classes the picks were was not kept."
@@ -353,7 +353,7 @@ def balance(of: Material) -> Section | str | None:
     return Section("balance", "Classes that were picked", "Classes", "", of.figure("class-balance", caption, draw))
 
 
-def places(of: Material) -> Section | str | None:
+def _places(of: Material) -> Section | str | None:
     if of.pool is None or not of.draws or len(of.curves.schedule) < 2:
         return None
     if of.pool.features is None:
@@ -373,7 +373,7 @@ def places(of: Material) -> Section | str | None:
     return Section("map", "Where the picks lie", "Map", "", of.figure("map", caption, draw))
 
 
-def first_items(of: Material) -> Section | str | None:
+def _first_items(of: Material) -> Section | str | None:
     if of.pool is None or len(of.curves.schedule) < 2:
         return None
     if of.pool.items is None:
@@ -400,14 +400,14 @@ def first_items(of: Material) -> Section | str | None:
 
 
 SECTIONS: Final[tuple[Callable[[Material], Section | str | None], ...]] = (
-    learning_curves,
-    differences,
-    ablations,
-    selection_only,
-    pairwise,
-    first_items,
-    balance,
-    places,
-    calibration,
-    times,
+    _learning_curves,
+    _differences,
+    _ablations,
+    _selection_only,
+    _pairwise,
+    _first_items,
+    _balance,
+    _places,
+    _calibration,
+    _times,
 )

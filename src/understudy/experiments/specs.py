@@ -65,11 +65,11 @@ def parsed(spec: str) -> tuple[str, dict[str, Any]]:
 
 def codes_of(specs: Sequence[str]) -> dict[str, str]:
     """For each spec of somebody's own strategy or learner what tells its code from an edited one."""
-    found = {spec: code_of(parsed(spec)[0]) for spec in specs if ":" in spec.partition("(")[0]}
+    found = {spec: _code_of(parsed(spec)[0]) for spec in specs if ":" in spec.partition("(")[0]}
     return {spec: digest for spec, digest in found.items() if digest}
 
 
-def code_of(head: str) -> str:
+def _code_of(head: str) -> str:
     """A digest of the files in which `module:name` is written; empty if there are none to read."""
     module, _, attribute = head.partition(":")
     made_in = getattr(getattr(import_module(module), attribute, None), "__module__", None) or module

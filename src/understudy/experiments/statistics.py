@@ -87,10 +87,10 @@ def labels_to_reach(curves: Curves, strategy: str, accuracy: float) -> float | N
 
     At most the first budget, which is returned, where the curve starts there or above.
     """
-    return crossing(rising(curves, strategy), curves.schedule, accuracy)
+    return _crossing(rising(curves, strategy), curves.schedule, accuracy)
 
 
-def crossing(curve: Float[np.ndarray, "t"], schedule: tuple[int, ...], accuracy: float) -> float | None:
+def _crossing(curve: Float[np.ndarray, "t"], schedule: tuple[int, ...], accuracy: float) -> float | None:
     """Where a curve that never falls first is as high; the first budget if it starts so, None if it never is."""
     if accuracy > curve[-1]:
         return None
@@ -142,7 +142,7 @@ def labels_saved(
     if accuracies is None:
         accuracies = np.unique(theirs[1:]).tolist()
     return tuple(
-        Reach(level, crossing(ours, curves.schedule, level), crossing(theirs, curves.schedule, level))
+        Reach(level, _crossing(ours, curves.schedule, level), _crossing(theirs, curves.schedule, level))
         for level in accuracies
     )
 
@@ -213,11 +213,11 @@ def paired(differences: Float[np.ndarray, "r"]) -> Difference:
     mean = float(differences.mean())
     if len(differences) == 1:
         return Difference(mean, None)
-    half = critical_t(len(differences), CONFIDENCE) * float(differences.std(ddof=1)) / len(differences) ** 0.5
+    half = _critical_t(len(differences), CONFIDENCE) * float(differences.std(ddof=1)) / len(differences) ** 0.5
     return Difference(mean, (mean - half, mean + half))
 
 
-def critical_t(repeats: int, confidence: float) -> float:
+def _critical_t(repeats: int, confidence: float) -> float:
     """What |t| of that many differences stays below with this probability if there is none on average."""
     return float(t.ppf((1 + confidence) / 2, repeats - 1))
 
@@ -288,18 +288,18 @@ class Penalties:
 
 def penalty_matrix(*curves: Curves) -> Penalties:
     """Who is better than whom, and how often (Ash et al. 2020); of strategies that all data sets have."""
-    names = in_all(curves)
+    names = _in_all(curves)
     matrix = np.zeros((len(names), len(names)))
     for one in curves:
         if one.repeats < TESTED_FROM:
             raise UnderstudyError(
                 f"{one.dataset} has {one.repeats} repetitions; a penalty matrix needs at least {TESTED_FROM}"
             )
-        matrix += significantly_better(np.stack([one.of(name) for name in names])).mean(-1)
+        matrix += _significantly_better(np.stack([one.of(name) for name in names])).mean(-1)
     return Penalties(names, matrix, tuple(one.dataset for one in curves))
 
 
-def in_all(curves: Sequence[Curves]) -> tuple[str, ...]:
+def _in_all(curves: Sequence[Curves]) -> tuple[str, ...]:
     """The contestants that all data sets have, in the order of the first."""
     if not curves:
         raise UnderstudyError("no curves to compare; give those of at least one data set")
@@ -310,11 +310,11 @@ def in_all(curves: Sequence[Curves]) -> tuple[str, ...]:
     return names
 
 
-def significantly_better(values: Float[np.ndarray, "s r t"]) -> Bool[np.ndarray, "s s t"]:
+def _significantly_better(values: Float[np.ndarray, "s r t"]) -> Bool[np.ndarray, "s s t"]:
     """Whether the first strategy beats the second at a budget, by the paired t-test (two-sided, 0.05)."""
     differences = same_digits(values[:, None] - values[None])  # (s, s, r, t)
     repeats = values.shape[1]
-    limit = critical_t(repeats, 1 - SIGNIFICANT) * differences.std(2, ddof=1)
+    limit = _critical_t(repeats, 1 - SIGNIFICANT) * differences.std(2, ddof=1)
     # Multiplied out, so that differences which are all the same count where they are not 0.
     better: np.ndarray = differences.mean(2) * repeats**0.5 > limit
     return better
@@ -350,7 +350,7 @@ def rank_strategies(*curves: Curves) -> Ranks:
     Signed ranks tell pairs apart. Where there are so many pairs that their corrected p can never be small, whatever
     is seen, Nemenyi's test does, if Friedman's finds that not all are the same.
     """
-    names = in_all(curves)
+    names = _in_all(curves)
     areas = same_digits(np.concatenate([[one.area(name) for name in names] for one in curves], axis=1))  # (s, blocks)
     average = rankdata(-areas, axis=0).mean(1)
     order = np.argsort(average, kind="stable")
@@ -359,7 +359,7 @@ def rank_strategies(*curves: Curves) -> Ranks:
     different = np.zeros((len(names), len(names)), dtype=bool)
     if not tested:
         return Ranks(best_first, average, blocks, None, None, None, None, different, ())
-    p, overall, distance = p_of_pairs(areas), friedman_p(areas), nemenyi(len(names), blocks)
+    p, overall, distance = _p_of_pairs(areas), friedman_p(areas), nemenyi(len(names), blocks)
     by_nemenyi = smallest_p(blocks, len(names) * (len(names) - 1) // 2) >= SIGNIFICANT
     if not by_nemenyi:
         different = p < SIGNIFICANT
@@ -370,7 +370,7 @@ def rank_strategies(*curves: Curves) -> Ranks:
     return Ranks(best_first, average, blocks, overall, distance, p, told_by, different, groups)
 
 
-def p_of_pairs(areas: Float[np.ndarray, "s b"]) -> Float[np.ndarray, "s s"]:
+def _p_of_pairs(areas: Float[np.ndarray, "s b"]) -> Float[np.ndarray, "s s"]:
     """Signed ranks of each pair, corrected for the number of pairs; 1 on the diagonal."""
     pairs = np.triu_indices(len(areas), 1)
     p = np.eye(len(areas))

@@ -95,7 +95,7 @@ def compared(
         return [points(one.area)] + beside * full + [p_text(one.p_holm)] * tested
 
     def row(name: str, columns: list[tuple[np.ndarray, int]]) -> tuple[str, ...]:
-        numbers = [mean_and_std(values, n, deviation=full or n == 2) for values, n in columns]
+        numbers = [_mean_and_std(values, n, deviation=full or n == 2) for values, n in columns]
         return (name, *numbers, *compared_cells(name))
 
     found_columns = {name: measured(name) for name in names}
@@ -109,12 +109,12 @@ def compared(
         ("strategy", *budgets, *areas, f"minus {reference}", *beside),
         tuple(row(name, columns) for name, columns in found_columns.items()),
         apart=tuple(row(name, measured(name)) for name in apart),
-        bold=largest([[round(100 * values.mean(), n) for values, n in columns] for columns in found_columns.values()]),
-        notes=tuple(notes_on(all_curves, reference, list(found.values()), ceiling, len(shown), full)),
+        bold=_largest([[round(100 * values.mean(), n) for values, n in columns] for columns in found_columns.values()]),
+        notes=tuple(_notes_on(all_curves, reference, list(found.values()), ceiling, len(shown), full)),
     )
 
 
-def notes_on(
+def _notes_on(
     curves: Curves,
     reference: str,
     found: Sequence[Comparison],
@@ -136,7 +136,7 @@ def notes_on(
         yield "Bootstrap: the same interval by resampling repetitions; below ten of them it is too narrow."
     if found and curves.repeats >= TESTED_FROM:
         yield f"p: signed ranks, corrected for {plural(len(found), 'comparison')}."
-        yield from limits_of(curves.repeats, len(found))
+        yield from _limits_of(curves.repeats, len(found))
     elif found:
         yield f"p-values are given from {TESTED_FROM} repetitions on."
     systems = [name for name in curves.accuracy if standing(name, curves.accuracy) == 1]
@@ -145,12 +145,12 @@ def notes_on(
     if ceiling is None and CEILING in curves.accuracy:
         ceiling = curves.of(CEILING)[:, -1]
     if ceiling is not None:
-        yield f"Ceiling, trained on all labels: {mean_and_std(ceiling, 1)}."
+        yield f"Ceiling, trained on all labels: {_mean_and_std(ceiling, 1)}."
     if OFTEN in curves.accuracy:
         yield f"{OFTEN}: retrained ten times as often; for orientation, not compared."
 
 
-def limits_of(repeats: int, comparisons: int) -> Iterable[str]:
+def _limits_of(repeats: int, comparisons: int) -> Iterable[str]:
     """A warning where the correction leaves no room for a significant p."""
     least = smallest_p(repeats, comparisons)
     if least >= SIGNIFICANT:
@@ -177,7 +177,7 @@ def saved(
             return NOT_REACHED
         if name == reference or reach.saved is None or reach.share_saved is None:
             return f"{reach.labels:,.0f}"
-        return f"{reach.labels:,.0f} ({whole(reach.saved)}, {whole(100 * reach.share_saved)} %)"
+        return f"{reach.labels:,.0f} ({_whole(reach.saved)}, {_whole(100 * reach.share_saved)} %)"
 
     def efficiency(name: str) -> tuple[str, str]:
         shared = shared_range(curves, name, reference)
@@ -233,7 +233,7 @@ def penalties(found: Penalties) -> Grid:
 def ranked(found: Ranks) -> Grid:
     """Average ranks; strategies that share a letter could not be told apart."""
     letters = {
-        name: "".join(letter(i) for i, group in enumerate(found.groups) if name in group) for name in found.names
+        name: "".join(_letter(i) for i, group in enumerate(found.groups) if name in group) for name in found.names
     }
     tested = found.told_by is not None
     notes = [f"Ranks of areas in {plural(found.blocks, 'block')}; 1 is best."]
@@ -316,7 +316,7 @@ def as_latex(grid: Grid) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
 
 
-def fitted(grid_of: Callable[[int], Grid], most: int, width: int = 100) -> Table:
+def _fitted(grid_of: Callable[[int], Grid], most: int, width: int = 100) -> Table:
     """For a terminal of so many columns: as many budgets, from `most` down, as it has room for.
 
     Before there are fewer than three, names are shortened.
@@ -341,12 +341,12 @@ def comparison_table(
 ) -> Table:
     """What `understudy compare` prints: the table of comparisons, as wide as the terminal allows."""
     found = compare(curves, reference)
-    return fitted(lambda n: compared(curves, reference, ceiling, n, False, found), len(curves.schedule), width)
+    return _fitted(lambda n: compared(curves, reference, ceiling, n, False, found), len(curves.schedule), width)
 
 
 def saved_table(curves: Curves, reference: str | None = None, width: int = 100) -> Table:
     """Labels saved, as wide as the terminal allows."""
-    return fitted(lambda n: saved(curves, reference, None, n, False), max(1, len(curves.schedule) - 1), width)
+    return _fitted(lambda n: saved(curves, reference, None, n, False), max(1, len(curves.schedule) - 1), width)
 
 
 # Words and numbers
@@ -364,7 +364,7 @@ def spaced(of: Sequence[int], n: int) -> list[int]:
     return [of[int(i)] for i in np.rint(np.linspace(len(of) - 1, len(of) / n - 1, n))[::-1]]
 
 
-def largest(values: list[list[float]]) -> frozenset[tuple[int, int]]:
+def _largest(values: list[list[float]]) -> frozenset[tuple[int, int]]:
     """Row and column (names are column 0) of the largest value of each column, unless all are the same."""
     columns = list(zip(*values, strict=True))
     return frozenset(
@@ -375,26 +375,26 @@ def largest(values: list[list[float]]) -> frozenset[tuple[int, int]]:
     )
 
 
-def mean_and_std(values: np.ndarray, decimals: int, deviation: bool = True) -> str:
+def _mean_and_std(values: np.ndarray, decimals: int, deviation: bool = True) -> str:
     mean = f"{100 * values.mean():.{decimals}f}"
     return mean + (f"±{100 * spread(values):.{decimals}f}" if deviation and len(values) > 1 else "")
 
 
 def points(difference: Difference) -> str:
     """A difference in points and its interval, as +1.20 [+0.40, +2.00]."""
-    mean = signed(difference.mean)
+    mean = _signed(difference.mean)
     return mean if difference.interval is None else f"{mean} {interval(difference.interval)}"
 
 
 def interval(ends: tuple[float, float] | None) -> str:
-    return "" if ends is None else f"[{', '.join(map(signed, ends))}]"
+    return "" if ends is None else f"[{', '.join(map(_signed, ends))}]"
 
 
-def signed(value: float) -> str:
+def _signed(value: float) -> str:
     return f"{round(100 * value, 2) + 0.0:+.2f}"  # + 0.0: there is no -0.00
 
 
-def whole(value: float) -> str:
+def _whole(value: float) -> str:
     return f"{round(value) + 0:,}"
 
 
@@ -408,7 +408,7 @@ def plural(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n:,} {what}s"
 
 
-def letter(i: int) -> str:
+def _letter(i: int) -> str:
     return chr(ord("a") + i) if i < 26 else f"({i + 1})"
 
 

@@ -41,7 +41,7 @@ class Classifier:
         seen, codes = np.unique(labels, return_inverse=True)
         if len(seen) == 1:  # many estimators refuse to learn that there is nothing to tell apart
             return ClassifierModel(None, seen, inputs.shape[1], n_classes)
-        estimator = fresh(self.estimator, seed)
+        estimator = _fresh(self.estimator, seed)
         try:
             estimator.fit(inputs, codes)
         except Exception as error:  # every estimator has its own ways to refuse
@@ -51,7 +51,7 @@ class Classifier:
         return ClassifierModel(estimator, seen[order], inputs.shape[1], n_classes)
 
 
-def fresh(estimator: Any, seed: int) -> Any:
+def _fresh(estimator: Any, seed: int) -> Any:
     """An unfitted copy with this seed."""
     if not hasattr(estimator, "get_params"):
         return deepcopy(estimator)

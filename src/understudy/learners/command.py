@@ -85,8 +85,8 @@ class Command:
         with tempfile.TemporaryDirectory(prefix="understudy-") as scratch:
             files = {name: Path(scratch) / file for name, file in FILES.items()}
             answers = [self.classes[label] for label in labels]
-            write_table(files["labels"], ("id", "label"), zip(inputs, answers, strict=True))
-            write_table(files["items"], ("id",), ((name,) for name in self.ids))
+            _write_table(files["labels"], ("id", "label"), zip(inputs, answers, strict=True))
+            _write_table(files["items"], ("id",), ((name,) for name in self.ids))
             files["classes"].write_text("".join(f"{name}\n" for name in self.classes), encoding="utf-8")
             self.run({**{name: str(file) for name, file in files.items()}, "seed": str(seed)})
             probs = self.read(files["predictions"])
@@ -114,9 +114,9 @@ class Command:
             except subprocess.TimeoutExpired as error:
                 raise UnderstudyError(f"{shown} took longer than {self.timeout:g} s; raise the timeout") from error
             finally:
-                end(started)
+                _end(started)
             if code:
-                raise UnderstudyError(f"{shown} ended with {code}; its last words: {last_line(output) or 'none'}")
+                raise UnderstudyError(f"{shown} ended with {code}; its last words: {_last_line(output) or 'none'}")
 
     def read(self, file: Path) -> np.ndarray:
         """The script's predictions, checked."""
@@ -159,20 +159,20 @@ class CommandModel:
         return self.probs[[self.row_of[name] for name in inputs]]
 
 
-def end(started: subprocess.Popen[bytes]) -> None:
+def _end(started: subprocess.Popen[bytes]) -> None:
     """End a process and all that it started."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(started.pid, signal.SIGKILL)
     started.wait()
 
 
-def last_line(output: IO[bytes]) -> str:
+def _last_line(output: IO[bytes]) -> str:
     output.seek(max(0, output.seek(0, os.SEEK_END) - TAIL))
     lines = output.read().decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
 
 
-def write_table(file: Path, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+def _write_table(file: Path, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
     # File names need not be text; what is not comes back as the bytes it was.
     with file.open("w", newline="", encoding="utf-8", errors="surrogateescape") as opened:
         table = csv.writer(opened)

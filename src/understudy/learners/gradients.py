@@ -63,11 +63,11 @@ def gradient_lengths(
         of_bias = slope.norm(dim=1)
         lengths += [of_bias * before[i].norm(dim=1), of_bias]
         if i:
-            slope = slope @ stack.weights[i][0].T * activation_slope(stack, before[i - 1], i - 1, before[i])
+            slope = slope @ stack.weights[i][0].T * _activation_slope(stack, before[i - 1], i - 1, before[i])
     return torch.stack(lengths, dim=1)
 
 
-def activation_slope(
+def _activation_slope(
     stack: Stack, before: Float[Tensor, "b i"], layer: int, after: Float[Tensor, "b o"]
 ) -> Float[Tensor, "b o"]:
     """The derivative of a hidden layer's activation, from the layer's input and output."""

@@ -124,7 +124,7 @@ class Head:
         if threads == 1:
             return fit_stack(group, tick=tick)
         shares = [group[i::threads] for i in range(threads)]
-        found = in_threads(
+        found = _in_threads(
             [partial(fit_stack, share, tick=None if i else tick) for i, share in enumerate(shares)], stop
         )
         return [found[place % threads][place // threads] for place in range(len(group))]
@@ -146,7 +146,7 @@ class Head:
         ]
 
 
-def in_threads(works: list[Callable[[], T]], stop: Event) -> list[T]:
+def _in_threads(works: list[Callable[[], T]], stop: Event) -> list[T]:
     """What each work returns, each in a thread of its own that has one of torch's. An interrupt or error stops all."""
     before = torch.get_num_threads()
     try:

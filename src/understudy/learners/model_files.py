@@ -29,7 +29,7 @@ Parts = tuple[dict[str, Any], dict[str, np.ndarray]]  # what the JSON says of a 
 
 def can_save(model: Model) -> bool:
     """Whether `save_model` knows how to write such a model."""
-    return parts_of(model) is not None
+    return _parts_of(model) is not None
 
 
 def save_model(
@@ -43,7 +43,7 @@ def model_bytes(model: Model, *, classes: Sequence[str], encoder: str | None, no
     """The content of a model's file; the same for the same model."""
     if len(classes) != model.n_classes:
         raise UnderstudyError(f"the model knows {model.n_classes} classes; got {len(classes)} names for them")
-    parts = parts_of(model)
+    parts = _parts_of(model)
     if parts is None:
         raise UnderstudyError(
             f"a {type(model).__name__} cannot be written to a file; heads, logistic regression and networks can"
@@ -62,23 +62,23 @@ def model_bytes(model: Model, *, classes: Sequence[str], encoder: str | None, no
 
 def load_model(path: Path) -> Model:
     """The model in a file, on the CPU."""
-    about, tensors = read(path)
+    about, tensors = _read(path)
     try:
         if about["kind"] == "head":
-            return head_of(about, tensors)
+            return _head_of(about, tensors)
         if about["kind"] == "network":
-            return network_of(about, tensors)
+            return _network_of(about, tensors)
         return standalone.load_model(path)
     except (KeyError, ValueError, RuntimeError) as error:
-        raise UnderstudyError(f"{path} is no whole model ({one_line(error)}); export it again") from error
+        raise UnderstudyError(f"{path} is no whole model ({_one_line(error)}); export it again") from error
 
 
 def about_model(path: Path) -> dict[str, Any]:
     """What is written beside the tensors: kind, classes, encoder, notes."""
-    return read(path)[0]
+    return _read(path)[0]
 
 
-def read(path: Path) -> Parts:
+def _read(path: Path) -> Parts:
     try:
         with safe_open(path, framework="np") as file:
             about = json.loads((file.metadata() or {})["understudy"])
@@ -86,16 +86,16 @@ def read(path: Path) -> Parts:
     except FileNotFoundError as error:
         raise UnderstudyError(f"{path}: no such file") from error
     except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise UnderstudyError(f"{path} holds no model of understudy ({one_line(error)}); export it again") from error
+        raise UnderstudyError(f"{path} holds no model of understudy ({_one_line(error)}); export it again") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise UnderstudyError(f"{path} is of another version of understudy; load it where it was saved")
     return about, tensors
 
 
-def parts_of(model: Any) -> Parts | None:
+def _parts_of(model: Any) -> Parts | None:
     """What a file says of a model, or None where the model is of no known kind."""
     if isinstance(model, HeadModel):
-        return parts_of_head(model)
+        return _parts_of_head(model)
     # Only here: whoever trains heads need not wait for scikit-learn and the network.
     from understudy.learners.classifiers import ClassifierModel
     from understudy.learners.network import NetworkModel
@@ -103,24 +103,24 @@ def parts_of(model: Any) -> Parts | None:
     if isinstance(model, NetworkModel):
         tensors = {NET + name: tensor for name, tensor in model.net.state_dict().items()}
         tensors |= {"shift": model.shift, "scale": model.scale}
-        return {"kind": "network", "dropout": model.dropout}, {name: on_host(each) for name, each in tensors.items()}
+        return {"kind": "network", "dropout": model.dropout}, {name: _on_host(each) for name, each in tensors.items()}
     if isinstance(model, ClassifierModel):
-        return parts_of_classifier(model)
+        return _parts_of_classifier(model)
     return None
 
 
-def parts_of_head(model: HeadModel) -> Parts:
+def _parts_of_head(model: HeadModel) -> Parts:
     stack = model.stack
-    layers = {f"weight_{i}": on_host(weight[0]) for i, weight in enumerate(stack.weights)}
-    layers |= {f"bias_{i}": on_host(bias[0, 0]) for i, bias in enumerate(stack.biases)}
+    layers = {f"weight_{i}": _on_host(weight[0]) for i, weight in enumerate(stack.weights)}
+    layers |= {f"bias_{i}": _on_host(bias[0, 0]) for i, bias in enumerate(stack.biases)}
     about = {
         "kind": "head", "layers": len(stack.weights), "activation": stack.activation, "dropout": model.dropout,
         "seen": list(range(model.n_classes)),
     }  # fmt: skip
-    return about, layers | {"shift": on_host(model.shift), "scale": on_host(model.scale)}
+    return about, layers | {"shift": _on_host(model.shift), "scale": _on_host(model.scale)}
 
 
-def parts_of_classifier(model: Any) -> Parts | None:
+def _parts_of_classifier(model: Any) -> Parts | None:
     """Logistic regression on standardised features as one layer, or None for any other estimator."""
     about = {"kind": "linear", "layers": 1, "activation": "relu", "seen": model.seen.tolist()}
     if model.estimator is None:  # one class only: it is certain
@@ -138,50 +138,50 @@ def parts_of_classifier(model: Any) -> Parts | None:
     asks_for_other = getattr(regression, "multi_class", "deprecated") not in ("auto", "deprecated")
     if asks_for_other or (regression.solver == "liblinear" and len(model.seen) > 2):
         return None  # one against the rest: no softmax
-    weight, bias = doubles(regression.coef_).T, doubles(regression.intercept_)
+    weight, bias = _doubles(regression.coef_).T, _doubles(regression.intercept_)
     if len(model.seen) == 2:  # one output for two classes: the other's is 0
         weight, bias = np.hstack([np.zeros_like(weight), weight]), np.append(0.0, bias)
     n = model.n_columns
-    shift = doubles(scaler.mean_) if scaler.with_mean else np.zeros(n)
-    scale = 1 / doubles(scaler.scale_) if scaler.with_std else np.ones(n)
+    shift = _doubles(scaler.mean_) if scaler.with_mean else np.zeros(n)
+    scale = 1 / _doubles(scaler.scale_) if scaler.with_std else np.ones(n)
     return about, {"weight_0": weight, "bias_0": bias, "shift": shift, "scale": scale}
 
 
-def head_of(about: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> HeadModel:
+def _head_of(about: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> HeadModel:
     layers = range(about["layers"])
     stack = Stack(
-        tuple(as_tensor(tensors[f"weight_{i}"][None]) for i in layers),
-        tuple(as_tensor(tensors[f"bias_{i}"][None, None]) for i in layers),
+        tuple(_as_tensor(tensors[f"weight_{i}"][None]) for i in layers),
+        tuple(_as_tensor(tensors[f"bias_{i}"][None, None]) for i in layers),
         about["activation"],
     )
-    shift, scale = as_tensor(tensors["shift"]), as_tensor(tensors["scale"])
+    shift, scale = _as_tensor(tensors["shift"]), _as_tensor(tensors["scale"])
     return HeadModel(stack, shift, scale, len(about["classes"]), about["dropout"], about["interrupted"])
 
 
-def network_of(about: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Model:
+def _network_of(about: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Model:
     from understudy.learners.network import NetworkModel, ResNet18
 
-    shift, scale = as_tensor(tensors["shift"]), as_tensor(tensors["scale"])
+    shift, scale = _as_tensor(tensors["shift"]), _as_tensor(tensors["scale"])
     net = ResNet18(len(shift), len(about["classes"]))
     net.load_state_dict(
-        {name.removeprefix(NET): as_tensor(each) for name, each in tensors.items() if name.startswith(NET)}
+        {name.removeprefix(NET): _as_tensor(each) for name, each in tensors.items() if name.startswith(NET)}
     )
     net.to(memory_format=torch.channels_last).eval().requires_grad_(False)  # type: ignore[call-overload]
     return NetworkModel(net, shift, scale, len(about["classes"]), about["dropout"], about["interrupted"])
 
 
-def doubles(values: Any) -> np.ndarray:
+def _doubles(values: Any) -> np.ndarray:
     return np.asarray(values, dtype=np.float64)
 
 
-def on_host(tensor: torch.Tensor) -> np.ndarray:
+def _on_host(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().cpu().numpy()
 
 
-def as_tensor(values: np.ndarray) -> torch.Tensor:
+def _as_tensor(values: np.ndarray) -> torch.Tensor:
     # A copy of torch's own: where a tensor begins in memory can change the last bit of a product.
     return torch.from_numpy(values).clone()
 
 
-def one_line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__

@@ -60,7 +60,7 @@ class Network:
         progress: bool = False,
     ) -> "NetworkModel":
         """One network, trained from scratch."""
-        images, labels = checked_training_set(with_channels(inputs), labels, n_classes, axes=4)
+        images, labels = checked_training_set(_with_channels(inputs), labels, n_classes, axes=4)
         seed, recipe = checked_seed(seed), self.recipe
         trainee = NetworkInTraining(self, images, labels, n_classes, seed)
         if hook is not None:
@@ -223,7 +223,7 @@ class NetworkModel:
         return torch.cat(found) if found else images.new_zeros(0)
 
     def collect(self, inputs: np.ndarray, function: Callable[[Tensor], Any]) -> np.ndarray:
-        images = with_channels(inputs)
+        images = _with_channels(inputs)
         if images.shape[3] != len(self.shift):
             raise UnderstudyError(f"this network takes images of {len(self.shift)} channels; got shape {images.shape}")
         with torch.no_grad(), torch.autocast(self.shift.device.type, torch.bfloat16, enabled=self.shift.is_cuda):
@@ -240,7 +240,7 @@ class ResNet18(nn.Module):
 
     def __init__(self, channels: int, n_classes: int) -> None:
         super().__init__()
-        self.stem = convolution(channels, WIDTHS[0], 3, 1)
+        self.stem = _convolution(channels, WIDTHS[0], 3, 1)
         before = (WIDTHS[0], *WIDTHS[:-1])
         self.stages = nn.ModuleList(
             nn.Sequential(Residual(inner, outer, 1 if i == 0 else 2), Residual(outer, outer, 1))
@@ -265,16 +265,16 @@ class Residual(nn.Module):
 
     def __init__(self, inner: int, outer: int, stride: int) -> None:
         super().__init__()
-        self.first = convolution(inner, outer, 3, stride)
-        self.second = convolution(outer, outer, 3, 1)
+        self.first = _convolution(inner, outer, 3, stride)
+        self.second = _convolution(outer, outer, 3, 1)
         same = inner == outer and stride == 1
-        self.shortcut = nn.Identity() if same else convolution(inner, outer, 1, stride)
+        self.shortcut = nn.Identity() if same else _convolution(inner, outer, 1, stride)
 
     def forward(self, values: Tensor) -> Tensor:
         return torch.relu(self.second(torch.relu(self.first(values))) + self.shortcut(values))
 
 
-def convolution(inner: int, outer: int, side: int, stride: int) -> nn.Sequential:
+def _convolution(inner: int, outer: int, side: int, stride: int) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(inner, outer, side, stride, padding=side // 2, bias=False), nn.BatchNorm2d(outer))
 
 
@@ -306,7 +306,7 @@ def as_input(images: UInt8[Tensor, "b h w ch"], shift: Tensor, scale: Tensor) ->
     return ((images.float() - shift) * scale).permute(0, 3, 1, 2)
 
 
-def with_channels(images: np.ndarray) -> np.ndarray:
+def _with_channels(images: np.ndarray) -> np.ndarray:
     """Images with their channels last, grey ones too; checked."""
     images = np.asarray(images)
     if images.dtype != np.uint8 or images.ndim not in (3, 4):

@@ -95,18 +95,18 @@ def train(
     """
     done = 0
     try:
-        for done in epochs_of(trainee, recipe, generators, hook, stop):
+        for done in _epochs_of(trainee, recipe, generators, hook, stop):
             if tick is not None:
                 tick(done)
     except KeyboardInterrupt:
         if stop is not None:
             stop.set()  # for those who train beside this one, or come after it
     if not all(parameter.isfinite().all() for parameter in trainee.parameters()):
-        raise diverged(recipe, done)
+        raise _diverged(recipe, done)
     return done
 
 
-def epochs_of(
+def _epochs_of(
     trainee: Trainee,
     recipe: Recipe,
     generators: Sequence[torch.Generator],
@@ -115,8 +115,8 @@ def epochs_of(
 ) -> Iterator[int]:
     """Run epoch after epoch; each yields how many are done."""
     n, device = trainee.labels.shape[1], trainee.labels.device
-    optimiser = make_optimiser(trainee, recipe, hook)
-    step: Callable[..., Tensor] = partial(one_step, trainee, recipe, optimiser, hook)
+    optimiser = _make_optimiser(trainee, recipe, hook)
+    step: Callable[..., Tensor] = partial(_one_step, trainee, recipe, optimiser, hook)
     if device.type == "cuda" and trainee.recordable and hook is None:
         step = Recorded(step, optimiser)
     batches = cut(n, recipe.batch_size, trainee.wants_even_batches)
@@ -127,10 +127,10 @@ def epochs_of(
         for i, places in enumerate(batches):
             if stop is not None and stop.is_set():
                 return
-            set_rate(optimiser, recipe.rate(epoch, (epoch + i / len(batches)) / recipe.epochs))
+            _set_rate(optimiser, recipe.rate(epoch, (epoch + i / len(batches)) / recipe.epochs))
             total += step(epoch, order[:, places], trainee.noise(places))
         if not total.isfinite().all():
-            raise diverged(recipe, epoch)
+            raise _diverged(recipe, epoch)
         yield epoch + 1
 
 
@@ -148,7 +148,7 @@ def cut(n: int, size: int, evenly: bool) -> list[slice]:
     return [slice(i * size, min((i + 1) * size, n)) for i in range(count)]
 
 
-def diverged(recipe: Recipe, epoch: int) -> TrainingDiverged:
+def _diverged(recipe: Recipe, epoch: int) -> TrainingDiverged:
     rate = recipe.rate(epoch, epoch / recipe.epochs)
     return TrainingDiverged(
         f"the loss is no longer finite in epoch {min(epoch + 1, recipe.epochs)} of {recipe.epochs}, with learning rate "
@@ -156,7 +156,7 @@ def diverged(recipe: Recipe, epoch: int) -> TrainingDiverged:
     )
 
 
-def one_step(
+def _one_step(
     trainee: Trainee,
     recipe: Recipe,
     optimiser: torch.optim.Optimizer,
@@ -186,7 +186,7 @@ def one_step(
     return loss.detach()
 
 
-def make_optimiser(trainee: Trainee, recipe: Recipe, hook: TrainingHook | None) -> torch.optim.Optimizer:
+def _make_optimiser(trainee: Trainee, recipe: Recipe, hook: TrainingHook | None) -> torch.optim.Optimizer:
     parameters, decay = list(trainee.parameters()), recipe.weight_decay
     if hook is not None:
         parameters += hook.parameters()
@@ -198,7 +198,7 @@ def make_optimiser(trainee: Trainee, recipe: Recipe, hook: TrainingHook | None) 
     return torch.optim.SGD(parameters, lr=rate, momentum=recipe.momentum, weight_decay=decay, fused=True)
 
 
-def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+def _set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
     for group in optimiser.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)

@@ -99,7 +99,7 @@ def applied(record: Record, event: Event) -> list[Move]:
     before = {item: record.standing(item) for item in record.touched(event)}
     record.apply(event)
     moves = [
-        Move(item, old, now, judge=is_judged(record, item, old[0], now[0]))
+        Move(item, old, now, judge=_is_judged(record, item, old[0], now[0]))
         for item, old in before.items()
         if (now := record.standing(item)) != old
     ]
@@ -110,7 +110,7 @@ def applied(record: Record, event: Event) -> list[Move]:
     return moves
 
 
-def is_judged(record: Record, item: int, before: Standing, after: Standing) -> bool:
+def _is_judged(record: Record, item: int, before: Standing, after: Standing) -> bool:
     """Whether a label says how often the learner is right: the first of an item that it did not know."""
     return after == "told" and before != "told" and record.was_right(item) is not None
 

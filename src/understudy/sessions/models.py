@@ -35,7 +35,7 @@ class Models:
         self.artifacts = Artifacts(project.artifacts)
         self.begin_at(ledger)
         self.mean_distance = distance_in(project.work / SETUP)  # of two items of the pool
-        self.first_influence = first_influence_in(project.work / SETUP)
+        self.first_influence = _first_influence_in(project.work / SETUP)
 
     def begin_at(self, ledger: Mapping[str, np.ndarray]) -> None:
         """Take the models that the record has, the last with this ledger."""
@@ -51,7 +51,7 @@ class Models:
     @property
     def version(self) -> str | None:
         """The name of the model in use; None before the first."""
-        return None if not self.record.trainings else version_of(self.record.trainings[-1])
+        return None if not self.record.trainings else _version_of(self.record.trainings[-1])
 
     def guess(self, item: int) -> int | None:
         """What the model in use predicts for an item; None where it has learnt its label, which is no prediction."""
@@ -194,7 +194,7 @@ def distance_in(setup: Path) -> float:
     return float(np.sqrt(np.asarray(state["bandwidths"])[0]) / np.asarray(state["option_width"]).item())
 
 
-def first_influence_in(setup: Path) -> float | None:
+def _first_influence_in(setup: Path) -> float | None:
     """What the best label would explain while there is none and nothing is decided. None with the paper's method.
 
     Taken after the first training it would be too low: a model of two labels is sure of nearly everything, and later
@@ -207,7 +207,7 @@ def first_influence_in(setup: Path) -> float | None:
     return float(np.max(np.asarray(state["h"]) / np.asarray(state["var"])))
 
 
-def version_of(event: Event) -> str:
+def _version_of(event: Event) -> str:
     data: Mapping[str, Any] = event.data
     return str(data["model"] or data["predictions"])[:SHORT]
 

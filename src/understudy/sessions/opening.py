@@ -40,8 +40,8 @@ def open_session(
         project.prepare(progress, quiet)
         events = list(log.read())
         if not events:
-            events = log.append(*beginning(project))
-        new = grown(project, Record.of(events))
+            events = log.append(*_beginning(project))
+        new = _grown(project, Record.of(events))
         events += log.append(*new) if new else []
         record, base, since = folded(events)
         n_classes, options = setup_options(project, len(project.pool))
@@ -57,7 +57,7 @@ def open_session(
         raise
     try:
         if predictions is not None and not record.trainings:
-            start_from(session, predictions)
+            _start_from(session, predictions)
         session.look_at_labels()
         with session.lock:
             session.learning.train_if_due()  # what was due, or was cut short
@@ -67,7 +67,7 @@ def open_session(
     return session
 
 
-def beginning(project: Project) -> list[Event]:
+def _beginning(project: Project) -> list[Event]:
     """The first events of a project: what it is, and the labels that its data came with."""
     settings, n = project.settings, len(project.pool)
     known = project.seed_labels
@@ -77,10 +77,10 @@ def beginning(project: Project) -> list[Event]:
         "created",
         data={"settings": settings.to_json(), "classes": classes, "n_items": n, "audit": list(drawn)},
     )
-    return [created, *labels_of(known, classes)]
+    return [created, *_labels_of(known, classes)]
 
 
-def labels_of(known: Mapping[int, str], classes: Sequence[str]) -> list[Event]:
+def _labels_of(known: Mapping[int, str], classes: Sequence[str]) -> list[Event]:
     """The events of labels that items came with, of these classes."""
     numbers = {name: number for number, name in enumerate(classes)}
     return [
@@ -90,7 +90,7 @@ def labels_of(known: Mapping[int, str], classes: Sequence[str]) -> list[Event]:
     ]
 
 
-def grown(project: Project, record: Record) -> list[Event]:
+def _grown(project: Project, record: Record) -> list[Event]:
     """The events of what is new since the project was open: classes, items, and the labels these came with."""
     n, before = len(project.pool), record.n_items
     if n < before:
@@ -105,10 +105,10 @@ def grown(project: Project, record: Record) -> list[Event]:
     drawn = audit.audit_rows(n, settings.audit_share, settings.seed, excluded=known.keys(), first_row=before)
     items = Event("items_added", data={"count": n - before, "audit": list(drawn)})
     new = {row: name for row, name in known.items() if row >= before}
-    return [*classes, items, *labels_of(new, [*record.classes, *names])]
+    return [*classes, items, *_labels_of(new, [*record.classes, *names])]
 
 
-def start_from(session: Session, path: Path) -> None:
+def _start_from(session: Session, path: Path) -> None:
     """Take the predictions of a model one already has as the first anchor, and wait until they are in use."""
     from understudy.sessions.training.given import read_predictions
 

@@ -167,7 +167,7 @@ class Session:
             raise UnderstudyError(f"give 1 to {MOST_AT_ONCE} different items at once; got {len(items)}")
         with self._lock:
             self._require_label(label)
-            checked_call(annotator, key)
+            _checked_call(annotator, key)
             data = {"label": label, "source": "grid", "batch": key}
             first, *others = (self._label_event(item, annotator, None, data) for item in items)
             first = replace(first, key=key, data={**first.data, "items": list(items)})
@@ -197,7 +197,7 @@ class Session:
         """A surprising label was looked at again and is right."""
         with self._lock:
             self._require_item(item)
-            checked_call(annotator, key)
+            _checked_call(annotator, key)
             known = self._log.find(annotator, key)  # sent again, it is about the label that was there then
             label = self.record.label_of(item) if known is None else known.data.get("label")
             if label is None and known is None:
@@ -208,14 +208,14 @@ class Session:
         """Items that were skipped, or that people could not tell, may be asked again."""
         if what not in ("skipped", "dont_know"):
             raise UnderstudyError(f"what is put back is skipped or dont_know; got {what!r}")
-        checked_call(annotator, key)
+        _checked_call(annotator, key)
         with self._lock:
             return self._stored([Event("put_back", None, annotator, key, {"what": what})], annotator)
 
     def add_class(self, name: str, annotator: str, key: str) -> Stored:
         """One class more, for everybody, from now on."""
         name = checked_class(name)
-        checked_call(annotator, key)
+        _checked_call(annotator, key)
         with self._lock:
             known = self._log.find(annotator, key)
             if known is None and name in self.record.classes:
@@ -226,11 +226,11 @@ class Session:
 
     def undo(self, annotator: str, key: str) -> Undone:
         """Take back the annotator's last decision; the surrogate unlearns it, and the item is asked again."""
-        checked_call(annotator, key)
+        _checked_call(annotator, key)
         with self._lock:
             known = self._log.find(annotator, key)
             if known is not None:
-                require_same(known, Event("undone", known.item, annotator, key, known.data))
+                _require_same(known, Event("undone", known.item, annotator, key, known.data))
                 return Undone(known.seq, True, known.data["undoes"], known.data["what"], self._next(annotator))
             last = self.record.last_decision(annotator)
             if not last:
@@ -282,7 +282,7 @@ class Session:
 
     def _decide(self, kind: Kind, item: int, annotator: str, key: str, data: dict[str, Any] | None = None) -> Stored:
         self._require_item(item)
-        checked_call(annotator, key)
+        _checked_call(annotator, key)
         if kind == "labelled":
             event = self._label_event(item, annotator, key, data or {})
         else:
@@ -303,7 +303,7 @@ class Session:
         try:
             seq, repeated = self._store(*events)[0].seq, False
         except AlreadyThere as found:
-            require_same(found.stored, events[0])
+            _require_same(found.stored, events[0])
             seq, repeated = found.stored.seq, True
             self._catch_up()
         if not repeated:
@@ -472,7 +472,7 @@ class Session:
         self._note_change()
 
 
-def require_same(stored: Event, sent: Event) -> None:
+def _require_same(stored: Event, sent: Event) -> None:
     """A key that is known must come with what it came with before."""
 
     def essence(event: Event) -> tuple[Any, ...]:
@@ -483,7 +483,7 @@ def require_same(stored: Event, sent: Event) -> None:
         raise Conflict(f"the key {sent.key!r} was used for something else; make a new one for every decision")
 
 
-def checked_call(annotator: str, key: str) -> None:
+def _checked_call(annotator: str, key: str) -> None:
     checked_name(annotator)
     if not 1 <= len(key) <= LONGEST or not key.isprintable():
         raise UnderstudyError(f"a key has 1 to {LONGEST} characters that can be seen; got {key!r}")

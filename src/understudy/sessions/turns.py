@@ -64,8 +64,8 @@ class Turns:
             if item in record.effective or item in refused  # otherwise it was put back or undone
         }
         asked = {*met, *record.leases, *record.bad, *record.unknown}
-        skipped = [item for item in in_order(record.skipped) if annotator not in record.skipped[item]]
-        left = [item for item in skipped if record.is_audit(item) and is_free(record, item)]
+        skipped = [item for item in _in_order(record.skipped) if annotator not in record.skipped[item]]
+        left = [item for item in skipped if record.is_audit(item) and _is_free(record, item)]
         return audit.next_in_turn(record.audit_draws, asked, [item for item in left if item not in record.unknown])
 
     def second(self, annotator: str) -> int | None:
@@ -80,22 +80,22 @@ class Turns:
         """An item that somebody passed over, when nothing else is left: others' first, then one's own skips."""
         record = self.record
         skipped, unknown = record.skipped, record.unknown
-        passed = (*in_order(skipped), *in_order(unknown))
+        passed = (*_in_order(skipped), *_in_order(unknown))
         by_others = [item for item in passed if not self.has_refused(annotator, item)]
         own = {item: who[annotator] for item, who in skipped.items() if annotator in who}
         mine = [item for item in sorted(own, key=lambda item: own[item]) if annotator not in unknown.get(item, ())]
-        return next((item for item in (*by_others, *mine) if is_free(record, item)), None)
+        return next((item for item in (*by_others, *mine) if _is_free(record, item)), None)
 
     def has_refused(self, annotator: str, item: int) -> bool:
         decisions = self.record.decisions(item)
         return annotator in decisions.skipped or annotator in decisions.unknown
 
 
-def in_order(refused: Mapping[int, Mapping[str, int]]) -> list[int]:
+def _in_order(refused: Mapping[int, Mapping[str, int]]) -> list[int]:
     """Items in the order in which they were first passed over."""
     return sorted(refused, key=lambda item: min(refused[item].values()))
 
 
-def is_free(record: Record, item: int) -> bool:
+def _is_free(record: Record, item: int) -> bool:
     """Whether an item is with nobody and neither labelled nor bad."""
     return item not in record.leases and item not in record.effective and item not in record.bad

@@ -48,10 +48,10 @@ RECENT: Final = 50  # of the items asked last, whose share of right guesses is w
 
 
 def shown(project: Project, item: int) -> Shown:
-    return Shown(item, project.pool.ids[item], project.kind, text_of(project, item))
+    return Shown(item, project.pool.ids[item], project.kind, _text_of(project, item))
 
 
-def text_of(project: Project, item: int) -> str | None:
+def _text_of(project: Project, item: int) -> str | None:
     """A text that is short enough to travel along; a longer one is fetched by itself."""
     if project.kind != "text":
         return None
@@ -68,7 +68,7 @@ def question(session: "Session", lease: Lease, remaining: float) -> Question:
     decisions = record.decisions(item)
     suggestion = confidence = None
     if lease.ask in ("choice", "again") and not record.is_audit(item) and session.models.version is not None:
-        shares = clipped(session.learning.chooser.surrogate.predict([item]))[0]
+        shares = _clipped(session.learning.chooser.surrogate.predict([item]))[0]
         suggestion, confidence = int(shares.argmax()), float(shares.max())
     mine = decisions.marks.get(lease.annotator)
     look = shown(session.project, item)
@@ -80,7 +80,7 @@ def question(session: "Session", lease: Lease, remaining: float) -> Question:
     )  # fmt: skip
 
 
-def clipped(means: np.ndarray) -> np.ndarray:
+def _clipped(means: np.ndarray) -> np.ndarray:
     """Means of the surrogate as shares of classes: they may leave the interval from 0 to 1 a little."""
     shares = np.clip(means, 1e-9, None)
     return shares / shares.sum(1, keepdims=True)
@@ -147,12 +147,12 @@ def why_asked(session: "Session", item: int) -> Why:
     teaches = [Taught(row, share) for row, share in found.teaches if not record.is_audit(row)]
     return Why(
         item, line, ask, influence, uncertainty, found.n_taught, teaches, near,
-        influence=factor(found.influence, found.influence_quartiles),
-        uncertainty=factor(found.uncertainty, found.uncertainty_quartiles),
+        influence=_factor(found.influence, found.influence_quartiles),
+        uncertainty=_factor(found.uncertainty, found.uncertainty_quartiles),
     )  # fmt: skip
 
 
-def factor(value: float, quartiles: tuple[float, float, float]) -> Factor | None:
+def _factor(value: float, quartiles: tuple[float, float, float]) -> Factor | None:
     """A number of an item beside those of the items that may be asked for; None where there are none of these."""
     return Factor(value, *quartiles) if all(map(math.isfinite, (value, *quartiles))) else None
 
@@ -179,7 +179,7 @@ def likely(session: "Session", label: int, n: int) -> list[Likely]:
     surrogate = session.learning.chooser.surrogate
     if session.models.version is None:
         return []
-    shares = clipped(surrogate.mean)
+    shares = _clipped(surrogate.mean)
     rows = surrogate.askable
     rows = rows[shares[rows].argmax(1) == label]
     best = rows[np.argsort(-shares[rows, label], kind="stable")[:n]].tolist()
@@ -228,7 +228,7 @@ def history(record: Record, annotator: str, n: int) -> list[Entry]:
 # -- numbers ----------------------------------------------------------------------------------------------
 
 
-def audit_labels(record: Record) -> dict[int, int]:
+def _audit_labels(record: Record) -> dict[int, int]:
     """The items that were asked by lot and answered by whom they were asked of, with their labels."""
     asked = record.asked["audit"].keys()
     answers = {item: label for item in asked if (label := record.audit_label(item)) is not None}
@@ -236,7 +236,7 @@ def audit_labels(record: Record) -> dict[int, int]:
     return {item: answers[item] for item in counted}
 
 
-def audit_missing(record: Record) -> int:
+def _audit_missing(record: Record) -> int:
     """How many items were asked by lot and have no answer, since they were skipped or could not be told."""
     asked = [item for item in record.asked["audit"] if item not in record.bad and item not in record.leases]
     return sum(record.audit_label(item) is None for item in asked)
@@ -257,7 +257,7 @@ def training(session: "Session") -> Training:
 
 def status(session: "Session") -> Status:
     record, models = session.record, session.models
-    labels = audit_labels(record)
+    labels = _audit_labels(record)
     right, scored = models.right_on(labels) or (0, 0)
     return Status(
         project=session.project.name, phase="ready", done=record.n_items, kind=session.project.kind,
@@ -267,7 +267,7 @@ def status(session: "Session") -> Status:
         skipped=sum(item not in record.effective for item in record.skipped),
         unknown=sum(item not in record.effective for item in record.unknown),
         bad=len(record.bad), flagged=len(record.flags),
-        audited=len(labels), audit_missing=audit_missing(record), accuracy=right / scored if scored else None,
+        audited=len(labels), audit_missing=_audit_missing(record), accuracy=right / scored if scored else None,
         interval=wilson(right, scored) if scored else None,
         trained_at=record.trainings[-1].data["labels"] if record.trainings else None,
         model=models.version, training=training(session), online=session.online,
@@ -277,22 +277,22 @@ def status(session: "Session") -> Status:
 
 def progress(session: "Session") -> Progress:
     record = session.record
-    labels = audit_labels(record)
+    labels = _audit_labels(record)
     right, judged = record.tally()
     by_name = {item: {name: mark.label for name, mark in marks.items()} for item, marks in record.labels.items()}
     shared = any(len(names) > 1 for names in by_name.values())
     return Progress(
-        curve=[point(session, place, labels) for place in range(len(record.trainings))],
-        hint=hint(session, labels),
+        curve=[_point(session, place, labels) for place in range(len(record.trainings))],
+        hint=_hint(session, labels),
         asked_accuracy=right / judged if judged else None,
         class_counts=[record.class_counts[number] for number in range(len(record.classes))],
-        people=people(session, agreement.with_others(by_name)),
+        people=_people(session, agreement.with_others(by_name)),
         agreement=agreement.agreement(by_name) if shared or record.settings.agreement_share > 0 else None,
         failures=[event.data["reason"] for event in record.failures],
     )  # fmt: skip
 
 
-def point(session: "Session", place: int, labels: dict[int, int]) -> CurvePoint:
+def _point(session: "Session", place: int, labels: dict[int, int]) -> CurvePoint:
     event = session.record.trainings[place]
     right, scored = session.models.right_on(labels, place) or (0, 0)
     low, high = wilson(right, scored) if scored else (None, None)
@@ -302,14 +302,14 @@ def point(session: "Session", place: int, labels: dict[int, int]) -> CurvePoint:
     )  # fmt: skip
 
 
-def hint(session: "Session", labels: dict[int, int]) -> stopping.Hint:
+def _hint(session: "Session", labels: dict[int, int]) -> stopping.Hint:
     """Whether to go on, from all models on the same items drawn by lot."""
     record, models = session.record, session.models
     counts = [event.data["labels"] for event in record.trainings]
     scored: list[stopping.Model] = []
     for place, count in enumerate(counts):
         found = models.right_on(labels, place)
-        if found is None or event_is_given(record, place):
+        if found is None or _event_is_given(record, place):
             continue
         # Of fewer labels, not only earlier: labels may have been undone in between.
         other = max((i for i in range(place) if stopping.STRETCH * counts[i] <= count), default=None)
@@ -325,14 +325,14 @@ def hint(session: "Session", labels: dict[int, int]) -> stopping.Hint:
         scored,
         class_counts={name: record.class_counts[number] for number, name in enumerate(record.classes)},
         left=left,
-        promised=stopping.promise(best_influence(session.learning.chooser.surrogate), first_influence(session)),
+        promised=stopping.promise(best_influence(session.learning.chooser.surrogate), _first_influence(session)),
         asked=(sum(rights), len(rights)),
         until_training=None if until is None or until > left else until,
         is_training=session.learning.is_busy,
     )
 
 
-def first_influence(session: "Session") -> float | None:
+def _first_influence(session: "Session") -> float | None:
     """What the best label promised at first: of all items, or with the paper's method after the first training.
 
     None before the first training.
@@ -344,11 +344,11 @@ def first_influence(session: "Session") -> float | None:
     return own[0].data.get("best_influence") if at_first is None else at_first
 
 
-def event_is_given(record: Record, place: int) -> bool:
+def _event_is_given(record: Record, place: int) -> bool:
     return bool(record.trainings[place].data.get("source") == "given")
 
 
-def people(session: "Session", agreeing: dict[str, float]) -> list[Person]:
+def _people(session: "Session", agreeing: dict[str, float]) -> list[Person]:
     record, online = session.record, set(session.online)
     found = []
     for name in record.annotators:

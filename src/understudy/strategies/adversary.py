@@ -157,14 +157,14 @@ def play(
         for iteration in range(iterations):
             told = board.told if iteration or first_told is None else first_told
             for _ in range(game.vae_steps):
-                batches = [read(board, told, next(side)) for side in sides]
+                batches = [_read(board, told, next(side)) for side in sides]
                 parts = torch.stack([hiding_losses(game, players, batch, noise) for batch in batches]).sum(0)
                 hiding.zero_grad()
                 (parts @ weights).backward()  # type: ignore[no-untyped-call]
                 hiding.step()
             for step in range(game.adversary_steps):
                 if step:
-                    batches = [read(board, told, next(side)) for side in sides]
+                    batches = [_read(board, told, next(side)) for side in sides]
                 seen = torch.stack([seeking_loss(players, batch) for batch in batches]).sum()
                 seeking.zero_grad()
                 seen.backward()  # type: ignore[no-untyped-call]
@@ -185,11 +185,11 @@ def hiding_losses(game: Game, players: Players, batch: Batch, noise: torch.Gener
     logits = players.discriminator(torch.cat([mean, batch.told], 1))[:, 0]
     kl = kl_divergence(mean, log_variance, game.kl)
     adversary = functional.binary_cross_entropy_with_logits(logits, torch.ones_like(logits))
-    supervised = supervised_loss(game, players, batch, latent, kl)
+    supervised = _supervised_loss(game, players, batch, latent, kl)
     return torch.stack([functional.mse_loss(rebuilt, batch.x), kl, adversary, supervised])
 
 
-def supervised_loss(
+def _supervised_loss(
     game: Game, players: Players, batch: Batch, latent: Float[Tensor, "b z"], kl: Float[Tensor, ""]
 ) -> Float[Tensor, ""]:
     """Cross-entropy of the classes and a KL of its own, on a batch that has labels."""
@@ -208,7 +208,7 @@ def seeking_loss(players: Players, batch: Batch) -> Float[Tensor, ""]:
     return functional.binary_cross_entropy_with_logits(logits, batch.targets)
 
 
-def read(board: Board, told: Float[Tensor, "n e"], rows: Int[np.ndarray, "b"]) -> Batch:
+def _read(board: Board, told: Float[Tensor, "n e"], rows: Int[np.ndarray, "b"]) -> Batch:
     places = torch.from_numpy(rows).to(board.targets.device)
     return Batch(board.inputs(rows), told[places], board.targets[places], board.labels[places])
 

@@ -34,10 +34,10 @@ class ImageInputs:
     def __init__(self, images: Images, device: torch.device) -> None:
         self.images = images
         self.device = device
-        self.shape: tuple[int, ...] = (checked_images(images[np.zeros(1, np.int64)]).shape[3], SIDE, SIDE)
+        self.shape: tuple[int, ...] = (_checked_images(images[np.zeros(1, np.int64)]).shape[3], SIDE, SIDE)
 
     def __call__(self, rows: Int[np.ndarray, "b"]) -> Float[Tensor, "b ch h w"]:
-        return to_square(torch.from_numpy(checked_images(self.images[rows])).to(self.device))
+        return to_square(torch.from_numpy(_checked_images(self.images[rows])).to(self.device))
 
 
 class FeatureInputs:
@@ -76,7 +76,7 @@ def check_on(on: str) -> None:
         raise UnderstudyError(f"on must be one of {', '.join(ON)}; got {on!r}")
 
 
-def checked_images(images: Any) -> UInt8[np.ndarray, "b h w ch"]:
+def _checked_images(images: Any) -> UInt8[np.ndarray, "b h w ch"]:
     """Images with their channels last, grey ones too, in memory that may be written to."""
     images = np.array(images)
     if images.dtype != np.uint8 or images.ndim not in (3, 4):
@@ -96,26 +96,26 @@ def checked_images(images: Any) -> UInt8[np.ndarray, "b h w ch"]:
 def to_square(images: UInt8[Tensor, "b h w ch"]) -> Float[Tensor, "b ch 32 32"]:
     """In [-1, 1] and 32 x 32: with a black border where they nearly fit, resampled where they do not."""
     values = images.permute(0, 3, 1, 2).float() / 127.5 - 1
-    if fits(values.shape[2:]):
-        return functional.pad(values, border(values.shape[2:]), value=-1.0)
+    if _fits(values.shape[2:]):
+        return functional.pad(values, _border(values.shape[2:]), value=-1.0)
     return functional.interpolate(values, (SIDE, SIDE), mode="bilinear", antialias=True)
 
 
 def from_square(values: Float[Tensor, "b ch 32 32"], size: tuple[int, int]) -> UInt8[Tensor, "b h w ch"]:
     """Back to bytes of the size that the images had."""
-    if fits(size):
-        left, _, top, _ = border(size)
+    if _fits(size):
+        left, _, top, _ = _border(size)
         values = values[:, :, top : top + size[0], left : left + size[1]]
     else:
         values = functional.interpolate(values, size, mode="bilinear", antialias=True)
     return ((values + 1) * 127.5).round().clip(0, 255).byte().permute(0, 2, 3, 1)
 
 
-def fits(size: Sequence[int]) -> bool:
+def _fits(size: Sequence[int]) -> bool:
     return all(side in PADDED for side in size)
 
 
-def border(size: Sequence[int]) -> tuple[int, int, int, int]:
+def _border(size: Sequence[int]) -> tuple[int, int, int, int]:
     """Left, right, top, bottom."""
     height, width = (SIDE - side for side in size)
     return width // 2, width - width // 2, height // 2, height - height // 2
@@ -146,9 +146,9 @@ def make_autoencoder(shape: tuple[int, ...], latent: int, extra: int = 0) -> Aut
     """Convolutions for images, (channels, 32, 32); a perceptron for d features, (d,)."""
     if len(shape) == 1:
         widths = (shape[0], *PERCEPTRON)
-        trunk = perceptron(widths)
+        trunk = _perceptron(widths)
         trunk.append(nn.ReLU())
-        return Autoencoder(trunk, widths[-1], perceptron((latent + extra, *widths[::-1])), latent)
+        return Autoencoder(trunk, widths[-1], _perceptron((latent + extra, *widths[::-1])), latent)
     channels, last = shape[0], CONVOLUTIONS[-1]
     trunk, width = convolutions(channels)
     decoder = nn.Sequential(nn.Linear(latent + extra, last * 16), nn.Unflatten(1, (last, 4, 4)))
@@ -169,10 +169,10 @@ def convolutions(channels: int) -> tuple[nn.Sequential, int]:
 
 def make_discriminator(width: int) -> nn.Sequential:
     """width-512-512-1. The sigmoid is left to the loss, which needs the logit to stay exact."""
-    return start_kaiming(perceptron((width, 512, 512, 1)))
+    return start_kaiming(_perceptron((width, 512, 512, 1)))
 
 
-def perceptron(widths: Sequence[int]) -> nn.Sequential:
+def _perceptron(widths: Sequence[int]) -> nn.Sequential:
     """Linear layers with ReLU between them."""
     layers = nn.Sequential()
     for inner, outer in pairwise(widths):

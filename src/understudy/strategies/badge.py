@@ -139,7 +139,7 @@ def seed(
             scores.append(float(nearest[centre]))
         else:
             largest = torch.where(is_open, gradients.squares, -1.0)
-            centre = int(largest.argmax()) if start == "largest" else any_open(is_open, rng)
+            centre = int(largest.argmax()) if start == "largest" else _any_open(is_open, rng)
             scores.append(float(gradients.squares[centre]))
         chosen.append(centre)
         is_open[centre], nearest[centre] = False, 0.0
@@ -164,7 +164,7 @@ def draw(mass: Float[Tensor, "m"], is_open: Bool[Tensor, "m"], rng: np.random.Ge
     if not math.isfinite(total):
         raise UnderstudyError("the gradients are too long to be measured; scale the hidden outputs down")
     if total <= 0:
-        return any_open(is_open, rng)
+        return _any_open(is_open, rng)
     while True:
         # The first sum above the mark: a row without mass adds nothing, so it is never that. But a GPU adds in
         # parallel, and its sums need not rise from row to row: then one may come out, and is not taken.
@@ -174,6 +174,6 @@ def draw(mass: Float[Tensor, "m"], is_open: Bool[Tensor, "m"], rng: np.random.Ge
             return row
 
 
-def any_open(is_open: Bool[Tensor, "m"], rng: np.random.Generator) -> int:
+def _any_open(is_open: Bool[Tensor, "m"], rng: np.random.Generator) -> int:
     rows = is_open.nonzero()[:, 0]
     return int(rows[int(rng.integers(len(rows)))])

@@ -30,7 +30,7 @@ class BaitBinary:
     subset_size: int | None = None
 
     def __post_init__(self) -> None:
-        check_settings(self.regularisation, self.oversampling, self.subset_size)
+        _check_settings(self.regularisation, self.oversampling, self.subset_size)
 
     @property
     def needs(self) -> Needs:
@@ -39,7 +39,7 @@ class BaitBinary:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.subset_size, rng)
         fisher = Fisher(view.hidden, view.probs.amax(1, keepdim=True), binary_roots)
-        return choose(fisher, view.taken, rows, n, self.regularisation, self.oversampling)
+        return _choose(fisher, view.taken, rows, n, self.regularisation, self.oversampling)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Bait:
     subset_size: int | None = None
 
     def __post_init__(self) -> None:
-        check_settings(self.regularisation, self.oversampling, self.subset_size)
+        _check_settings(self.regularisation, self.oversampling, self.subset_size)
 
     @property
     def needs(self) -> Needs:
@@ -66,10 +66,10 @@ class Bait:
                 f"more than {LARGEST:,}; use bait_binary"
             )
         fisher = Fisher(view.hidden, view.probs, class_roots)
-        return choose(fisher, view.taken, rows, n, self.regularisation, self.oversampling)
+        return _choose(fisher, view.taken, rows, n, self.regularisation, self.oversampling)
 
 
-def check_settings(regularisation: float, oversampling: float, subset_size: int | None) -> None:
+def _check_settings(regularisation: float, oversampling: float, subset_size: int | None) -> None:
     if not 0 < regularisation < math.inf:
         raise UnderstudyError(f"regularisation must be positive and finite; got {regularisation}")
     if not 1 <= oversampling < math.inf:
@@ -230,7 +230,7 @@ class Design:
         return U.view(-1, d, U.shape[1]).transpose(0, 1).flatten(1)
 
 
-def choose(
+def _choose(
     fisher: Fisher,
     taken: Int[Tensor, "l"],
     rows: Int[Tensor, "m"],

@@ -97,7 +97,7 @@ class Bgadl:
         inputs = ImageInputs(images, torch.device(self.device))
         vae = self.train(inputs, torch.from_numpy(np.asarray(labels, np.int64)), n_classes, rng)
         made = [
-            rebuilt(vae, inputs, rows, images.shape[1:3])
+            _rebuilt(vae, inputs, rows, images.shape[1:3])
             for rows in np.array_split(np.arange(len(images)), -(-len(images) // 1024))
         ]
         return np.concatenate(made).reshape(images.shape), np.array(labels)
@@ -129,7 +129,7 @@ class Bgadl:
                 judging.step()
                 fitted = functional.mse_loss(made, x) + self.beta * kl_divergence(mean, log_variance, "mean")
                 making.zero_grad()
-                (fitted + opinion(critic, made, y, real=True)).backward()  # type: ignore[no-untyped-call]
+                (fitted + _opinion(critic, made, y, real=True)).backward()  # type: ignore[no-untyped-call]
                 making.step()
         return vae
 
@@ -138,10 +138,10 @@ def critic_loss(
     critic: Critic, x: Float[Tensor, "b ch h w"], made: Float[Tensor, "b ch h w"], y: Int[Tensor, "b"]
 ) -> Float[Tensor, ""]:
     """Real images are to be called real and made ones made, and both by their class."""
-    return opinion(critic, x, y, real=True) + opinion(critic, made, y, real=False)
+    return _opinion(critic, x, y, real=True) + _opinion(critic, made, y, real=False)
 
 
-def opinion(critic: Critic, x: Float[Tensor, "b ch h w"], y: Int[Tensor, "b"], real: bool) -> Float[Tensor, ""]:
+def _opinion(critic: Critic, x: Float[Tensor, "b ch h w"], y: Int[Tensor, "b"], real: bool) -> Float[Tensor, ""]:
     """How far the critic is from calling these real, or made, and of these classes."""
     state, classes = critic(x)
     target = torch.full_like(state, float(real))
@@ -149,6 +149,6 @@ def opinion(critic: Critic, x: Float[Tensor, "b ch h w"], y: Int[Tensor, "b"], r
 
 
 @torch.no_grad()
-def rebuilt(vae: Autoencoder, inputs: ImageInputs, rows: Int[np.ndarray, "b"], size: tuple[int, int]) -> np.ndarray:
+def _rebuilt(vae: Autoencoder, inputs: ImageInputs, rows: Int[np.ndarray, "b"], size: tuple[int, int]) -> np.ndarray:
     """What the decoder makes of the means of the latents, as bytes of the size the images had."""
     return from_square(vae.decoder(encode_rows(vae, inputs, rows)), size).cpu().numpy()

@@ -66,7 +66,7 @@ class DropQuery:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows, pending = view.candidates(n), view.pending
         if not bool(view.is_labelled.any()):
-            chosen, distances = one_a_cluster(view.features, rows, pending, n, rng)
+            chosen, distances = _one_a_cluster(view.features, rows, pending, n, rng)
             return picks(chosen, -distances.sqrt())
         generator = torch_generator(rng)
         unit = root_mean_square(view.features)
@@ -74,7 +74,7 @@ class DropQuery:
         head = self.trained(view.features[known] / unit, view.labels[known], view.n_classes, generator)
         flips = self.flips(head, Points(view.features, rows), unit, generator)
         kept = candidates(flips, n, self.threshold, self.enough * (n + len(pending)), rng)
-        chosen, _ = one_a_cluster(view.features, rows[kept], pending, n, rng)
+        chosen, _ = _one_a_cluster(view.features, rows[kept], pending, n, rng)
         return picks(chosen, flips[torch.searchsorted(rows, chosen)].double() / self.passes)
 
     def trained(
@@ -118,7 +118,7 @@ class DropQuery:
         return inputs * keep.to(inputs).div_(1 - self.dropout)
 
 
-def one_a_cluster(
+def _one_a_cluster(
     features: Float[Tensor, "n d"], rows: Int[Tensor, "m"], pending: Int[Tensor, "p"], n: int, rng: np.random.Generator
 ) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
     """Of these rows, at length 1, the one in the middle of each cluster without a pending row; its squared distance.

@@ -139,15 +139,15 @@ class Programme:
         """
         n, lam, few = min(n, len(self.c)), FIRST_LAM * self.unit_lam(), max(1, self.max_iterations // 4)
         halvings = 0
-        while n_active(self.solve(lam, few)) < n and halvings < HALVINGS:
+        while _n_active(self.solve(lam, few)) < n and halvings < HALVINGS:
             lam, halvings = lam / 2, halvings + 1
         step = 2.0
         for _ in range(REFINEMENTS if halvings else 0):
             step **= 0.5
-            lam *= step if n_active(self.solve(lam * step, few)) >= n else 1.0
+            lam *= step if _n_active(self.solve(lam * step, few)) >= n else 1.0
         norms = self.solve(lam)
         for _ in range(LOWERINGS):
-            if n_active(norms) >= n:
+            if _n_active(norms) >= n:
                 break
             lam *= 0.8
             norms = self.solve(lam)
@@ -173,10 +173,10 @@ class Programme:
                 break
             if iteration % 10 == 9:
                 self._balance(apart / size, moving / prices)
-        return row_norms(Z, self.q)
+        return _row_norms(Z, self.q)
 
     def objective(self, Z: Float[Tensor, "m m"], lam: float) -> float:
-        return float((self.D * Z).sum()) * self.scale + lam * float((self.c * row_norms(Z, self.q)).sum())
+        return float((self.D * Z).sum()) * self.scale + lam * float((self.c * _row_norms(Z, self.q)).sum())
 
     def _start(self, price: Float[Tensor, "m"]) -> None:
         """Begin with the one row that would be best for all, and at the prices under which it is, if lam is large."""
@@ -196,11 +196,11 @@ class Programme:
         self.U /= factor
 
 
-def n_active(norms: Float[Tensor, "m"]) -> int:
+def _n_active(norms: Float[Tensor, "m"]) -> int:
     return int((norms > ACTIVE).sum())
 
 
-def row_norms(Z: Float[Tensor, "m k"], q: Norm) -> Float[Tensor, "m"]:
+def _row_norms(Z: Float[Tensor, "m k"], q: Norm) -> Float[Tensor, "m"]:
     return Z.norm(dim=1) if q == "2" else Z.abs().amax(1)
 
 

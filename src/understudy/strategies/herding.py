@@ -41,7 +41,7 @@ class MaxHerding:
     max_targets: int | None = MAX_ROWS
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        _check_settings(self)
         positive("bandwidth", self.bandwidth)
 
     @property
@@ -52,7 +52,7 @@ class MaxHerding:
         rows = view.candidates(n, self.max_candidates, rng)
         targets = draw_targets(len(view), rows, self.max_targets, rng)
         weights = torch.ones(len(targets), dtype=view.features.dtype, device=view.device)
-        return herded(self, view, rows, targets, weights, self.bandwidth, n)
+        return _herded(self, view, rows, targets, weights, self.bandwidth, n)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class UHerding:
     max_targets: int | None = MAX_ROWS
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        _check_settings(self)
         for name in ("bandwidth", "temperature"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
@@ -83,7 +83,7 @@ class UHerding:
         bandwidth = self.bandwidth or self.gap(view) or WITHOUT_GAP
         weights = self.doubts(view, targets) if view.has("probs") else torch.ones_like(view.features[targets, 0])
         weights[view.is_taken[targets]] = 0
-        return herded(self, view, rows, targets, weights, bandwidth, n)
+        return _herded(self, view, rows, targets, weights, bandwidth, n)
 
     def doubts(self, view: PoolView, rows: Int[Tensor, "t"]) -> Float[Tensor, "t"]:
         known = calibration_rows(view)
@@ -98,7 +98,7 @@ class UHerding:
 # -- the sum that is made large -----------------------------------------------------------------------------------
 
 
-def herded(
+def _herded(
     settings: MaxHerding | UHerding,
     view: PoolView,
     rows: Int[Tensor, "m"],
@@ -273,7 +273,7 @@ def best_temperature(probs: Float[Tensor, "l c"], labels: Int[Tensor, "l"]) -> f
     return min(TEMPERATURES, key=lambda temperature: calibration_error(tempered(probs, temperature), labels))
 
 
-def check_settings(settings: Any) -> None:
+def _check_settings(settings: Any) -> None:
     one_of("kernel", settings.kernel, KERNELS)
     for name in ("max_candidates", "max_targets"):
         if getattr(settings, name) is not None:

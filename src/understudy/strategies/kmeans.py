@@ -77,13 +77,13 @@ class KMeans:
         weights = SCORES[self.uncertainty](view.probs[rows]) if self.weighted else None
         points, is_held = Points(table_of(view, self.on), rows), torch.isin(rows, pending)
         if self.centres == "medoids":
-            return medoid_picks(points, rows, n, rng, is_held)
+            return _medoid_picks(points, rows, n, rng, is_held)
         clusters = k_means(points, k, rng, weights=weights)
         chosen = nearest_members(points, clusters, n, is_held)
         return picks(rows[chosen], -clusters.distances[chosen].sqrt())
 
 
-def medoid_picks(
+def _medoid_picks(
     points: Points, rows: Int[Tensor, "m"], n: int, rng: np.random.Generator, is_held: Bool[Tensor, "m"]
 ) -> Picks:
     """Medoids of clusters without a row that is held, large ones first, and minus the mean distance of their members.

@@ -65,16 +65,16 @@ class LossModule:
         return LossModule(tuple(layer.pick(j, like) for layer in self.inner), self.last.pick(j, like))
 
 
-def draw_module(widths: Sequence[int], width: int, seeds: Sequence[int], device: torch.device) -> LossModule:
+def _draw_module(widths: Sequence[int], width: int, seeds: Sequence[int], device: torch.device) -> LossModule:
     """Modules for hidden layers of these widths, one a seed: what one is does not depend on the others."""
     generators = [
         torch.Generator().manual_seed(int(np.random.default_rng([seed, STREAM]).integers(2**63))) for seed in seeds
     ]
-    inner = tuple(draw_layer(before, width, generators, device) for before in widths)
-    return LossModule(inner, draw_layer(width * len(widths), 1, generators, device))
+    inner = tuple(_draw_layer(before, width, generators, device) for before in widths)
+    return LossModule(inner, _draw_layer(width * len(widths), 1, generators, device))
 
 
-def draw_layer(before: int, after: int, generators: Sequence[torch.Generator], device: torch.device) -> Layer:
+def _draw_layer(before: int, after: int, generators: Sequence[torch.Generator], device: torch.device) -> Layer:
     """Weights and biases uniform in ±1/√(inputs of the layer), to be trained."""
     bound = 1 / math.sqrt(before)
     drawn = torch.stack([2 * bound * torch.rand(before + 1, after, generator=own) - bound for own in generators])
@@ -133,7 +133,7 @@ class LossPredictionHook(TrainingHook):
         checked_whole("width", self.width, 1)
 
     def begin(self, setup: Setup) -> None:
-        self.module = draw_module(setup.widths, self.width, setup.seeds, setup.labels.device)
+        self.module = _draw_module(setup.widths, self.width, setup.seeds, setup.labels.device)
         self.last_attached = round(self.detach_after * setup.epochs)
         self.pair_losses = []
 

@@ -46,12 +46,12 @@ class MutualInformation:
         other = subset((view.is_skipped & ~view.is_taken).nonzero()[:, 0], self.max_candidates - len(rows), rng)
         X = view.features[torch.cat([rows, other, taken])].double()
         m = len(rows) + len(other)
-        among, with_taken, among_taken = covariances(X, m, self.width, self.noise)
-        order, scores = greedy(among, with_taken, among_taken, len(rows), n)
+        among, with_taken, among_taken = _covariances(X, m, self.width, self.noise)
+        order, scores = _greedy(among, with_taken, among_taken, len(rows), n)
         return picks(rows[order], scores)
 
 
-def covariances(
+def _covariances(
     X: Float[Tensor, "t d"], m: int, width: float, noise: float
 ) -> tuple[Float[Tensor, "m m"], Float[Tensor, "l m"], Float[Tensor, "l l"]]:
     """Covariances of labels: among the first m rows, of the others with them, among the others.
@@ -68,7 +68,7 @@ def covariances(
     return gaussian(among, bandwidth) + noises[:m, :m], with_taken, among_taken + noises[m:, m:]
 
 
-def greedy(
+def _greedy(
     among: Float[Tensor, "m m"],
     with_taken: Float[Tensor, "l m"],
     among_taken: Float[Tensor, "l l"],

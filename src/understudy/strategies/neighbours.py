@@ -122,7 +122,7 @@ class Neighbours:
                     self.is_kept = False
                     shelf, self._lists, pieces = Shelf(device), [], [[] for _ in parts]
             if self.is_kept:
-                self._lists.append(joined(pieces[i], part.stop - part.start, device))
+                self._lists.append(_joined(pieces[i], part.stop - part.start, device))
                 pieces[i] = []
 
 
@@ -150,7 +150,7 @@ class Shelf:
         return kept
 
 
-def joined(pieces: list[Piece], n_lists: int, device: torch.device) -> tuple[Int[Tensor, "_"], Int[Tensor, "_"]]:
+def _joined(pieces: list[Piece], n_lists: int, device: torch.device) -> tuple[Int[Tensor, "_"], Int[Tensor, "_"]]:
     """Pieces of n lists, each the lengths of its parts and the parts, as one: where each list starts, and the lists."""
     starts = torch.zeros(n_lists + 1, dtype=torch.int64, device=device)
     for lengths, _ in pieces:

@@ -22,13 +22,13 @@ def in_portions(select: Select, view: PoolView, n: int, size: int, rng: np.rando
     while left > size:
         portions.append(select(view, max(1, size // 2), rng))
         left -= len(portions[-1])
-        view = with_pending(view, portions[-1].rows)
+        view = _with_pending(view, portions[-1].rows)
     portions.append(select(view, left, rng))
     rows, scores = (np.concatenate([getattr(part, name) for part in portions]) for name in ("rows", "scores"))
     return Picks(rows, scores)
 
 
-def with_pending(view: PoolView, rows: np.ndarray) -> PoolView:
+def _with_pending(view: PoolView, rows: np.ndarray) -> PoolView:
     """The view once somebody is at these rows too."""
     pending = view.is_pending.clone()
     pending[torch.from_numpy(rows).to(pending.device)] = True

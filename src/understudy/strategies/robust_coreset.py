@@ -42,7 +42,7 @@ class RobustCoreSet:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         points = view.hidden
         rows = view.candidates(n, self.max_points, rng)
-        passed_over = skipped_share(view, len(rows), rng)
+        passed_over = _skipped_share(view, len(rows), rng)
         greedy, scores = kcenter_greedy(points, view.taken, rows, n, rng)
         if n == len(rows) and not len(passed_over):  # every row becomes a centre
             return picks(greedy, scores)
@@ -60,7 +60,7 @@ class RobustCoreSet:
         return picks(*kcenter_greedy(points, view.taken, used, n, rng))
 
 
-def skipped_share(view: PoolView, drawn: int, rng: np.random.Generator) -> Int[Tensor, "s"]:
+def _skipped_share(view: PoolView, drawn: int, rng: np.random.Generator) -> Int[Tensor, "s"]:
     """Skipped rows are no centres but want to be near one: as large a share of them as is drawn of the open rows."""
     skipped = (view.is_skipped & ~view.is_taken).nonzero()[:, 0]
     count = round(len(skipped) * drawn / int(view.is_open.sum()))
@@ -89,7 +89,7 @@ class CoverProgram:
         self.to_taken = nearest_distances(points, taken, covered).cpu().numpy()
         to_greedy = nearest_distances(points, greedy, covered).cpu().numpy()
         self.radius_of_greedy = self._radius(np.minimum(self.to_taken, to_greedy))
-        self.row, self.centre, self.length = pairs_within(points, covered, rows, self.radius_of_greedy)
+        self.row, self.centre, self.length = _pairs_within(points, covered, rows, self.radius_of_greedy)
         least = 0.0 if spare or len(passed_over) else 0.5 * (1 - 1e-9) * self.radius_of_greedy
         lengths = np.unique(np.concatenate([self.length, self.to_taken]))
         self.radii = lengths[(lengths >= least) & (lengths < self.radius_of_greedy)]
@@ -145,19 +145,19 @@ class CoverProgram:
         return is_centre if is_centre.sum() <= n and self.radius(is_centre) <= radius else None
 
 
-def pairs_within(
+def _pairs_within(
     points: Float[Tensor, "g d"], rows: Int[Tensor, "p"], centres: Int[Tensor, "m"], radius: float
 ) -> tuple[Int[np.ndarray, "e"], Int[np.ndarray, "e"], Float[np.ndarray, "e"]]:
     """Which rows are how far from which centres, by position, if it is no more than the radius. In blocks."""
     found, to = [], points[centres].double()
     for start in range(0, len(rows), ROWS_AT_ONCE):
-        lengths = apart(points[rows[start : start + ROWS_AT_ONCE]], to)
+        lengths = _apart(points[rows[start : start + ROWS_AT_ONCE]], to)
         row, centre = (lengths <= radius).nonzero(as_tuple=True)
         found.append((row + start, centre, lengths[row, centre]))
     from_row, to_centre, length = (torch.cat(part).cpu().numpy() for part in zip(*found, strict=True))
     return from_row, to_centre, length
 
 
-def apart(X: Float[Tensor, "a d"], Y: Float[Tensor, "b d"]) -> Float[Tensor, "a b"]:
+def _apart(X: Float[Tensor, "a d"], Y: Float[Tensor, "b d"]) -> Float[Tensor, "a b"]:
     """Distances by subtraction, in float64: the same pair gives the same number in whatever block it comes."""
     return torch.cdist(X.double(), Y.double(), compute_mode="donot_use_mm_for_euclid_dist")

@@ -191,7 +191,7 @@ class Seen:
     def nothing(cls, view: PoolView, features: Tensor) -> "Seen":
         none, no = np.full(len(view), UNLABELLED), np.zeros(len(view), bool)
         return cls(
-            sampled(features), tuple(features.shape), view.n_classes, none, none.copy(), no, no.copy(), no.copy()
+            _sampled(features), tuple(features.shape), view.n_classes, none, none.copy(), no, no.copy(), no.copy()
         )
 
     @property
@@ -202,7 +202,7 @@ class Seen:
         """Whether the view is of the same pool. Hidden features are others after each training, so only counted."""
         if (len(view), view.n_classes) != (len(self.told), self.n_classes):
             return False
-        return on == "hidden" or (tuple(features.shape) == self.shape and torch.equal(sampled(features), self.sample))
+        return on == "hidden" or (tuple(features.shape) == self.shape and torch.equal(_sampled(features), self.sample))
 
     def is_older_than(self, view: PoolView) -> bool:
         """Whether the learner was trained since."""
@@ -215,6 +215,6 @@ class Seen:
         self.trained, self.known, self.anchored, self.unheard = trained, trained.copy(), labels.copy(), {}
 
 
-def sampled(features: Tensor) -> Tensor:
+def _sampled(features: Tensor) -> Tensor:
     """A few rows from all over the pool: enough to tell whether it is the same, at no cost."""
     return features[:: max(1, len(features) // SAMPLE)].clone()

@@ -74,11 +74,11 @@ class SVMMargin:
         machines = trained(gram, targets, self.penalty)
         values = decisions(inputs, rows, machines)
         if self.rule == "simple":
-            return top(rows, -clearance(values, self.multiclass), n)
+            return top(rows, -_clearance(values, self.multiclass), n)
         # Of several machines the one whose boundary is nearest is asked.
         nearest = values.abs().argmin(1).tolist()
         scores = [
-            split(inputs.extended(gram, rows[[i]]), targets[which], machines.lengths[which], self.penalty, self.rule)
+            _split(inputs.extended(gram, rows[[i]]), targets[which], machines.lengths[which], self.penalty, self.rule)
             for i, which in enumerate(nearest)
         ]
         return top(rows, torch.tensor(scores, dtype=torch.float64, device=rows.device), n)
@@ -148,7 +148,7 @@ def decisions(inputs: Inputs, rows: Int[Tensor, "m"], machines: Machines) -> Flo
     return torch.cat(values)
 
 
-def clearance(values: Float[Tensor, "m k"], multiclass: Multiclass) -> Float[Tensor, "m"]:
+def _clearance(values: Float[Tensor, "m k"], multiclass: Multiclass) -> Float[Tensor, "m"]:
     """How far a row is from doubt: from the nearest boundary, or its best class from the second."""
     if multiclass == "closest" or values.shape[1] == 1:
         return values.abs().amin(1)
@@ -156,7 +156,7 @@ def clearance(values: Float[Tensor, "m k"], multiclass: Multiclass) -> Float[Ten
     return first - second
 
 
-def split(
+def _split(
     extended: Float[np.ndarray, "m m"], target: Float[np.ndarray, "l"], length: float, penalty: float, rule: Rule
 ) -> float:
     """How evenly one more row, the last of the extended kernel, splits what is possible: its margin with either label.

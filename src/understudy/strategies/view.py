@@ -107,7 +107,7 @@ class PoolView:
             self._supplies["images"] = images
         for name in ("probs", "stochastic"):
             if name in self._supplies:
-                check_probabilities(name, self._supplies[name], self.n_classes)
+                _check_probabilities(name, self._supplies[name], self.n_classes)
 
     def __len__(self) -> int:
         """How many rows the pool has."""
@@ -285,7 +285,7 @@ def as_tensor(name: str, values: Any) -> Tensor:
     return values if values.dtype in (torch.float32, torch.float64) else values.float()
 
 
-def check_probabilities(name: str, probs: Tensor, n_classes: int) -> None:
+def _check_probabilities(name: str, probs: Tensor, n_classes: int) -> None:
     if probs.shape[-1] != n_classes:
         raise UnderstudyError(f"{name} must have {n_classes} classes on its last axis; got shape {tuple(probs.shape)}")
     if float(probs.min()) < 0 or float((probs.sum(-1) - 1).abs().max()) > 1e-3:

@@ -46,22 +46,22 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def trouble(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"detail": printable(detail)}, status, headers)
+    return JSONResponse({"detail": _printable(detail)}, status, headers)
 
 
-def printable(text: str) -> str:
+def _printable(text: str) -> str:
     """One line that can be sent, whatever came in."""
     return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
 def answer_errors(app: FastAPI) -> None:
     """Give each of our errors its status, and each of FastAPI's a line like ours."""
-    app.add_exception_handler(RequestValidationError, of_bad_request)
-    app.add_exception_handler(BareHTTPException, of_http_error)
-    app.add_exception_handler(UnderstudyError, of_our_error)
+    app.add_exception_handler(RequestValidationError, _of_bad_request)
+    app.add_exception_handler(BareHTTPException, _of_http_error)
+    app.add_exception_handler(UnderstudyError, _of_our_error)
 
 
-def of_our_error(_: Request, error: Exception) -> JSONResponse:
+def _of_our_error(_: Request, error: Exception) -> JSONResponse:
     match error:
         case Preparing():
             return trouble(503, str(error), {"Retry-After": "1"})
@@ -75,23 +75,23 @@ def of_our_error(_: Request, error: Exception) -> JSONResponse:
             return trouble(422, str(error))
 
 
-def of_bad_request(_: Request, error: Exception) -> JSONResponse:
+def _of_bad_request(_: Request, error: Exception) -> JSONResponse:
     """What is wrong with the values, without the values: they may be long, hostile, or no text at all."""
     assert isinstance(error, RequestValidationError)
-    found = [f"{place(fault['loc'])}: {fault['msg']}" for fault in error.errors()[:SHOWN]]
+    found = [f"{_place(fault['loc'])}: {fault['msg']}" for fault in error.errors()[:SHOWN]]
     return trouble(422, "; ".join(found)[:500])
 
 
-def place(path: tuple[int | str, ...]) -> str:
+def _place(path: tuple[int | str, ...]) -> str:
     return ".".join(str(step)[:40] for step in path[1:]) or "body"
 
 
-def of_http_error(request: Request, error: Exception) -> JSONResponse:
+def _of_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, BareHTTPException)
     if error.status_code == 400:  # FastAPI's word for a body that Python cannot read as JSON
         return trouble(422, "the body is not JSON that can be read")
     if error.status_code == 405:
-        path = printable(request.url.path)[:100]
+        path = _printable(request.url.path)[:100]
         return trouble(405, f"{path} cannot be called like this; see /openapi.json", dict(error.headers or {}))
     if error.status_code == 404 and not isinstance(error, HTTPException):
         return trouble(404, "there is nothing at this address")

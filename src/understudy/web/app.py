@@ -50,12 +50,12 @@ def create_app(session: Session | Holder, access: Access | None = None) -> FastA
     app.state.holder, app.state.access, app.state.live, app.state.contents = holder, rule, live, Contents()
     for module in (decisions, views, files, people):
         app.include_router(module.router)
-    add_page(app, rule)
+    _add_page(app, rule)
     answer_errors(app)
     return app
 
 
-def add_page(app: FastAPI, access: Access) -> None:
+def _add_page(app: FastAPI, access: Access) -> None:
     """The page's files by their addresses, and the guard, which must know them."""
     page = app.state.page = page_files()
 

@@ -10,26 +10,26 @@ from understudy.web.access import Visitor
 from understudy.web.holder import Holder
 
 
-async def the_holder(request: Request) -> Holder:
+async def _the_holder(request: Request) -> Holder:
     holder: Holder = request.app.state.holder
     return holder
 
 
-async def the_session(request: Request) -> Session:
+async def _the_session(request: Request) -> Session:
     holder: Holder = request.app.state.holder
     return holder.ready()
 
 
-async def the_visitor(request: Request) -> Visitor:
+async def _the_visitor(request: Request) -> Visitor:
     visitor: Visitor | None = request.state.visitor
     if visitor is None:  # the guard lets strangers through to log in, and nowhere else
         raise HTTPException(401, "log in first")
     return visitor
 
 
-Holding = Annotated[Holder, Depends(the_holder)]
-Ready = Annotated[Session, Depends(the_session)]
-By = Annotated[Visitor, Depends(the_visitor)]
+Holding = Annotated[Holder, Depends(_the_holder)]
+Ready = Annotated[Session, Depends(_the_session)]
+By = Annotated[Visitor, Depends(_the_visitor)]
 
 
 def own_name(visitor: Visitor, annotator: str) -> str:

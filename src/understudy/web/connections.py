@@ -76,7 +76,7 @@ class Connection(H11Protocol):
         """Say why, and hang up. It never gets to the guard, so the strict headers are put in here."""
         self.stop_expecting()
         if self.is_idle() or not self.cycle.response_started:  # else it would end up in the middle of an answer
-            self.transport.write(last_words(status, detail))
+            self.transport.write(_last_words(status, detail))
         self.transport.close()
 
 
@@ -87,7 +87,7 @@ def most_of(home: str) -> int:
         return MOST_OF_ONE
 
 
-def last_words(status: int, detail: str) -> bytes:
+def _last_words(status: int, detail: str) -> bytes:
     """A whole answer, for when there is no request to answer."""
     body = json.dumps({"detail": detail}).encode()
     headers = HEADERS | {

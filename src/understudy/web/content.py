@@ -66,7 +66,7 @@ class Contents:
             if items.kind == "text":
                 raise NotFound("a text has no thumbnail; ask for its content")
             if not isinstance(items, ArrayImages):
-                type_as_is(raw, pool.ids[row])  # an error for what is no picture
+                _type_as_is(raw, pool.ids[row])  # an error for what is no picture
             return self.converted(items, row, raw, THUMBNAIL)
 
     def room_for(self, pool: Pool, row: int) -> AbstractContextManager[object]:
@@ -77,24 +77,24 @@ class Contents:
     def shown(self, pool: Pool, row: int) -> Content:
         items, raw = read(pool, row)
         if items.kind == "text":
-            text, _ = decoded(items, row, raw)
+            text, _ = _decoded(items, row, raw)
             assert isinstance(text, str)
-            return Content(text.encode("utf-8", "replace"), TEXT, tag_of(raw, "text"))
+            return Content(text.encode("utf-8", "replace"), TEXT, _tag_of(raw, "text"))
         if not isinstance(items, ArrayImages):
-            media_type = type_as_is(raw, pool.ids[row])
+            media_type = _type_as_is(raw, pool.ids[row])
             if media_type is not None:
-                return Content(raw, media_type, tag_of(raw, "raw"))
+                return Content(raw, media_type, _tag_of(raw, "raw"))
         return self.converted(items, row, raw, LONGEST_SIDE)
 
     def converted(self, items: Items, row: int, raw: bytes, side: int) -> Content:
-        tag = tag_of(raw, str(side))
+        tag = _tag_of(raw, str(side))
         with self.lock:
             known = self.kept.get(tag)
             if known is not None:
                 self.kept.move_to_end(tag)
                 return known
         with self.converting:
-            body, media_type = encoded(small(items, row, raw, side), TINY if side == THUMBNAIL else LOSSLESS)
+            body, media_type = _encoded(_small(items, row, raw, side), TINY if side == THUMBNAIL else LOSSLESS)
         made = Content(body, media_type, tag)
         with self.lock:
             if tag not in self.kept:
@@ -114,49 +114,49 @@ def read(pool: Pool, row: int) -> tuple[Items, bytes]:
     try:
         return pool.items, pool.items.read(row)
     except ItemFault as error:
-        raise unseen(pool.ids[row], error.fault.problem) from error
+        raise _unseen(pool.ids[row], error.fault.problem) from error
 
 
-def decoded(items: Items, row: int, raw: bytes) -> tuple[Image.Image | str, object]:
+def _decoded(items: Items, row: int, raw: bytes) -> tuple[Image.Image | str, object]:
     try:
         return items.decode(row, raw)
     except ItemFault as error:
-        raise unseen(error.fault.item, error.fault.problem) from error
+        raise _unseen(error.fault.item, error.fault.problem) from error
 
 
-def unseen(name: str, problem: str) -> NotFound:
+def _unseen(name: str, problem: str) -> NotFound:
     return NotFound(f"{name}: {problem}; put it back, or mark it as a bad item")
 
 
-def type_as_is(raw: bytes, name: str) -> str | None:
+def _type_as_is(raw: bytes, name: str) -> str | None:
     """The type under which these bytes may be sent as they are; None if they must be converted first."""
     try:
         # Named formats only: Pillow has readers that start other programs.
         with Image.open(io.BytesIO(raw), formats=READ) as image:
             width, height = image.size
             if width * height > MAX_PIXELS:
-                raise unseen(name, f"{width:,} x {height:,} pixels, more than {MAX_PIXELS:,}")
+                raise _unseen(name, f"{width:,} x {height:,} pixels, more than {MAX_PIXELS:,}")
             plain = image.mode in EIGHT_BITS or (image.mode in ("CMYK", "YCbCr") and image.format in ("JPEG", "MPO"))
             return SERVED_AS_IS.get(image.format or "") if plain and len(raw) <= MOST_BYTES else None
     except NotFound:
         raise
     except Exception as error:  # whatever Pillow's readers happen to meet the damage with
-        raise unseen(name, "no picture that can be shown") from error
+        raise _unseen(name, "no picture that can be shown") from error
 
 
-def small(items: Items, row: int, raw: bytes, side: int) -> Image.Image:
+def _small(items: Items, row: int, raw: bytes, side: int) -> Image.Image:
     """The picture, upright, no side longer than `side`."""
     if not isinstance(items, ArrayImages):
-        quick = from_jpeg(raw, side)
+        quick = _from_jpeg(raw, side)
         if quick is not None:
             return quick
-    image, _ = decoded(items, row, raw)
+    image, _ = _decoded(items, row, raw)
     assert isinstance(image, Image.Image)
     image.thumbnail((side, side))
     return image
 
 
-def from_jpeg(raw: bytes, side: int) -> Image.Image | None:
+def _from_jpeg(raw: bytes, side: int) -> Image.Image | None:
     """A JPEG decoded at about the size that is wanted, which takes a fraction of the time; None for all else."""
     try:
         with Image.open(io.BytesIO(raw), formats=["JPEG"]) as image:
@@ -168,7 +168,7 @@ def from_jpeg(raw: bytes, side: int) -> Image.Image | None:
         return None  # the slow way says what is wrong with it
 
 
-def encoded(image: Image.Image, lossless: int) -> tuple[bytes, str]:
+def _encoded(image: Image.Image, lossless: int) -> tuple[bytes, str]:
     """Pixel by pixel where there are at most so many, else as JPEG."""
     buffer = io.BytesIO()
     if image.width * image.height <= lossless:
@@ -178,5 +178,5 @@ def encoded(image: Image.Image, lossless: int) -> tuple[bytes, str]:
     return buffer.getvalue(), "image/jpeg"
 
 
-def tag_of(raw: bytes, variant: str) -> str:
+def _tag_of(raw: bytes, variant: str) -> str:
     return f'"{hashlib.sha256(raw).hexdigest()[:32]}-{variant}"'

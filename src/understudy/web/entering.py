@@ -33,9 +33,9 @@ def enter_by_link(request: Request, access: Access, token: str) -> Response:
     known = access.visitor(request.headers)
     name = None if known is None else known.name
     coming = f"{tokens.cookie}_coming"
-    if not is_ours(request, known is not None or coming in request.cookies):
-        page = leading_on(token, owner, again="again" in request.query_params)
-        set_cookie(page, request, coming, "1", A_MOMENT)
+    if not _is_ours(request, known is not None or coming in request.cookies):
+        page = _leading_on(token, owner, again="again" in request.query_params)
+        _set_cookie(page, request, coming, "1", A_MOMENT)
         return page
     if name not in (None, owner) and request.query_params.get("instead") != name:
         text = f'This browser labels as {escape(str(name))}. <a href="/">Stay {escape(str(name))}</a>, or:'
@@ -47,13 +47,13 @@ def enter_by_link(request: Request, access: Access, token: str) -> Response:
     return answer
 
 
-def is_ours(request: Request, has_cookie: bool) -> bool:
+def _is_ours(request: Request, has_cookie: bool) -> bool:
     """Whether no other site led here. Without HTTPS browsers do not say; then only a strict cookie tells."""
     site = request.headers.get("sec-fetch-site")
     return has_cookie if site is None else site in OUR_OWN
 
 
-def leading_on(token: str, owner: str, *, again: bool) -> HTMLResponse:
+def _leading_on(token: str, owner: str, *, again: bool) -> HTMLResponse:
     """A page that opens the link from here. By itself only once: a browser without cookies would never get on."""
     address = f"/?token={quote(token)}&amp;again"
     refresh = "" if again else f'<meta http-equiv="refresh" content="0; url={address}">'
@@ -63,10 +63,10 @@ def leading_on(token: str, owner: str, *, again: bool) -> HTMLResponse:
 
 def give_cookie(answer: Response, request: Request, name: str, token: str) -> None:
     """The cookie by which somebody is known from now on."""
-    set_cookie(answer, request, name, token, YEAR)
+    _set_cookie(answer, request, name, token, YEAR)
 
 
-def set_cookie(answer: Response, request: Request, name: str, value: str, seconds: int) -> None:
+def _set_cookie(answer: Response, request: Request, name: str, value: str, seconds: int) -> None:
     """A cookie that no script reads and no other site sends."""
     answer.set_cookie(
         name,

@@ -100,14 +100,14 @@ class Guard:
             return None
         if headers.get("sec-fetch-site", "none") not in OUR_OWN:
             return trouble(403, "calls from other sites are not heard")
-        if method not in ("GET", "HEAD") and not is_own_origin(headers.get("origin"), host):
+        if method not in ("GET", "HEAD") and not _is_own_origin(headers.get("origin"), host):
             return trouble(403, "calls from other sites are not heard")
         visitor = self.access.visitor(headers)
         if visitor is None and not (path in WITHOUT_TOKEN and self.access.password):
             return trouble(401, self.way_in(), {"WWW-Authenticate": "Bearer"})
         scope.setdefault("state", {})["visitor"] = visitor
         wanted = RAW if path == IMPORT else JSON
-        if method == "POST" and media_type(headers.get("content-type", "")) != wanted and is_call(scope):
+        if method == "POST" and _media_type(headers.get("content-type", "")) != wanted and _is_call(scope):
             return trouble(415, f"send this as Content-Type: {wanted}")
         return None
 
@@ -126,7 +126,7 @@ class Guard:
         if self.importing:  # asked before the body is read, since each takes much memory
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(BODY_TIME):
-                    await read_body(receive, 0, MOST_IMPORTED)
+                    await _read_body(receive, 0, MOST_IMPORTED)
             return trouble(409, "another import is under way; wait for its end", {"Connection": "close"})
         self.importing = True
         try:
@@ -139,21 +139,21 @@ class Guard:
     ) -> Response | None:
         try:
             async with asyncio.timeout(seconds):
-                body = await read_body(receive, most)
+                body = await _read_body(receive, most)
         except TimeoutError:
             return trouble(408, f"the body did not arrive in {seconds:g} seconds", {"Connection": "close"})
         if body is None:
             return trouble(413, f"a body of at most {most:,} bytes is heard", {"Connection": "close"})
-        await self.app(scope, replayed(body, receive), send)
+        await self.app(scope, _replayed(body, receive), send)
         return None
 
 
-def is_call(scope: Scope) -> bool:
+def _is_call(scope: Scope) -> bool:
     """Whether there is a call like this; if not, that is what should be said of it."""
     return any(route.matches(scope)[0] is Match.FULL for route in scope["app"].router.routes)
 
 
-def is_own_origin(origin: str | None, host: str) -> bool:
+def _is_own_origin(origin: str | None, host: str) -> bool:
     """Whether a page of this very server asks; programs that are no browsers give no origin."""
     if origin is None:
         return True
@@ -161,11 +161,11 @@ def is_own_origin(origin: str | None, host: str) -> bool:
     return scheme in ("http", "https") and name_in(host) != "" and rest.lower() == host.lower()
 
 
-def media_type(content_type: str) -> str:
+def _media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-async def read_body(receive: Receive, most: int, drained: int = DRAINED) -> bytes | None:
+async def _read_body(receive: Receive, most: int, drained: int = DRAINED) -> bytes | None:
     """The whole body, however it arrives; None if it is longer than `most`, never ends, or breaks off."""
     parts: list[bytes] = []
     size = 0
@@ -180,7 +180,7 @@ async def read_body(receive: Receive, most: int, drained: int = DRAINED) -> byte
             return b"".join(parts) if size <= most else None
 
 
-def replayed(body: bytes, receive: Receive) -> Receive:
+def _replayed(body: bytes, receive: Receive) -> Receive:
     """A `receive` that gives the body at once, then what else happens on the connection."""
     given = False
 
@@ -194,6 +194,6 @@ def replayed(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def visitor_of(scope: Scope) -> Visitor | None:
+def _visitor_of(scope: Scope) -> Visitor | None:
     """Who asks, as the guard found out."""
     return scope.get("state", {}).get("visitor")

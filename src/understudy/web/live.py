@@ -42,7 +42,7 @@ class Live:
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         def tell() -> None:
             if self.listeners:
-                loop.call_soon_threadsafe(self.publish, status_event(self.holder))
+                loop.call_soon_threadsafe(self.publish, _status_event(self.holder))
 
         while not self.ended.is_set():
             try:
@@ -71,7 +71,7 @@ class Live:
         present: Session | None = None
         self.listeners += 1
         try:
-            sent = await run_in_threadpool(status_event, self.holder)
+            sent = await run_in_threadpool(_status_event, self.holder)
             yield format_sse_event(retry=RETRY) + sent
             while not self.ended.is_set():
                 if present is None and annotator is not None and self.holder.session is not None:
@@ -93,6 +93,6 @@ class Live:
                 asyncio.get_running_loop().run_in_executor(None, present.left, annotator)
 
 
-def status_event(holder: Holder) -> bytes:
+def _status_event(holder: Holder) -> bytes:
     status = holder.status()
     return format_sse_event(event="status", data_str=json.dumps(dataclasses.asdict(status)))

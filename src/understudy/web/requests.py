@@ -12,19 +12,19 @@ ONE_LINE: Final = rf"^[^{UNSEEN}]*$"
 NAME: Final = rf"^[^{UNSEEN}\s]([^{UNSEEN}]*[^{UNSEEN}\s])?$"  # and no space at either end
 
 
-def only_digits(value: object) -> object:
+def _only_digits(value: object) -> object:
     """A number in an address is digits: " 1", "1.0" and "1_0" are not taken for one."""
     if isinstance(value, str) and not (value.isascii() and value.isdigit() and len(value) <= 10):
         raise ValueError("must be a whole number, written in digits")
     return value
 
 
-def whole_number(value: object) -> object:
+def _whole_number(value: object) -> object:
     """1.0 is the whole number 1 to JSON, and some programs write it like that."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def all_differ(items: list[int]) -> list[int]:
+def _all_differ(items: list[int]) -> list[int]:
     if len(set(items)) < len(items):
         raise ValueError("each item once")
     return items
@@ -34,12 +34,14 @@ Annotator = Annotated[
     str, Field(min_length=1, max_length=64, pattern=NAME, description="Who this is.", examples=["ann"])
 ]
 ClassName = Annotated[str, Field(min_length=1, max_length=200, pattern=NAME)]
-ClassNumber = Annotated[int, Field(ge=0, le=9999, examples=[0, 1]), BeforeValidator(whole_number)]
+ClassNumber = Annotated[int, Field(ge=0, le=9999, examples=[0, 1]), BeforeValidator(_whole_number)]
 Item = Annotated[
-    int, Field(ge=0, le=LAST_ITEM, description="A row of the pool.", examples=[0, 1, 17]), BeforeValidator(whole_number)
+    int,
+    Field(ge=0, le=LAST_ITEM, description="A row of the pool.", examples=[0, 1, 17]),
+    BeforeValidator(_whole_number),
 ]
-ItemInPath = Annotated[Item, BeforeValidator(only_digits)]
-HowMany = Annotated[int, Field(ge=1, le=200), BeforeValidator(only_digits)]
+ItemInPath = Annotated[Item, BeforeValidator(_only_digits)]
+HowMany = Annotated[int, Field(ge=1, le=200), BeforeValidator(_only_digits)]
 Key = Annotated[
     str,
     Field(
@@ -92,7 +94,7 @@ class Labels(Act):
     items: Annotated[
         list[Item],
         Field(min_length=1, max_length=MANY, json_schema_extra={"uniqueItems": True}),
-        AfterValidator(all_differ),
+        AfterValidator(_all_differ),
     ]
     label: Annotated[ClassNumber | ClassName, Field(description="The number of a class, or its name.")]
 

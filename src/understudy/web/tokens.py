@@ -28,7 +28,7 @@ class Tokens:
         self.path = folder / FILE
         self.lock = threading.Lock()
         self.hashing = threading.Lock()  # one at a time: each takes 16 MiB and a core
-        known = read(self.path)
+        known = _read(self.path)
         self.cookie: str = known["cookie"]
         self.links: dict[str, str] = known["links"]  # name -> hash
         self.logins: dict[str, str] = known["logins"]  # hash -> name, oldest first
@@ -40,26 +40,26 @@ class Tokens:
         for name in names:
             if anew or name not in self.links:
                 token = made[name] = secrets.token_urlsafe(32)
-                self.links[name] = hashed(token)
+                self.links[name] = _hashed(token)
         self.store()
         return made
 
     def set_password(self, password: str) -> None:
         """The password from now on. Logins by another one end."""
-        if self.password is not None and is_password(password, self.password):
+        if self.password is not None and _is_password(password, self.password):
             return
-        self.password, self.logins = salted(password), {}
+        self.password, self.logins = _salted(password), {}
         self.store()
 
     def login(self, name: str, password: str) -> str | None:
         """A new token bound to the name, or None if this is not the password."""
         with self.hashing:
-            if self.password is None or not is_password(password, self.password):
+            if self.password is None or not _is_password(password, self.password):
                 return None
         token = secrets.token_urlsafe(32)
         with self.lock:
             kept = list(self.logins.items())[-(MOST_LOGINS - 1) :]
-            before, self.logins = self.logins, dict(kept) | {hashed(token): name}
+            before, self.logins = self.logins, dict(kept) | {_hashed(token): name}
             try:
                 self.store()
             except NotStored:
@@ -70,12 +70,12 @@ class Tokens:
     def logout(self, token: str) -> None:
         """This login ends; a personal link does not."""
         with self.lock:
-            if self.logins.pop(hashed(token), None) is not None:
+            if self.logins.pop(_hashed(token), None) is not None:
                 self.store()
 
     def owner_of_link(self, token: str, names: Sequence[str]) -> str | None:
         """Whose link this is, among the names that count now."""
-        given, found = hashed(token), None
+        given, found = _hashed(token), None
         for name in names:  # all of them, so that the time says nothing
             if hmac.compare_digest(given, self.links.get(name, "")):
                 found = name
@@ -83,7 +83,7 @@ class Tokens:
 
     def owner_of_login(self, token: str) -> str | None:
         """Whose login this is. A hash is looked up, so what its time could tell is of no use."""
-        return self.logins.get(hashed(token))
+        return self.logins.get(_hashed(token))
 
     def store(self) -> None:
         """Write the file whole, for the owner's eyes only."""
@@ -101,7 +101,7 @@ class Tokens:
             raise NotStored(f"{self.path} cannot be written ({error.strerror}); make room or check the disk") from error
 
 
-def read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
     fresh: dict[str, Any] = {
         "cookie": f"understudy_{secrets.token_hex(4)}",
         "links": {},
@@ -119,19 +119,19 @@ def read(path: Path) -> dict[str, Any]:
         raise UnderstudyError(f"{path} cannot be read; delete it, and give everybody a new link") from error
 
 
-def hashed(token: str) -> str:
+def _hashed(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-def salted(password: str) -> str:
+def _salted(password: str) -> str:
     salt = secrets.token_bytes(16)
-    return f"{salt.hex()}:{stretched(password, salt).hex()}"
+    return f"{salt.hex()}:{_stretched(password, salt).hex()}"
 
 
-def is_password(password: str, kept: str) -> bool:
+def _is_password(password: str, kept: str) -> bool:
     salt, _, digest = kept.partition(":")
-    return hmac.compare_digest(stretched(password, bytes.fromhex(salt)), bytes.fromhex(digest))
+    return hmac.compare_digest(_stretched(password, bytes.fromhex(salt)), bytes.fromhex(digest))
 
 
-def stretched(password: str, salt: bytes) -> bytes:
+def _stretched(password: str, salt: bytes) -> bytes:
     return hashlib.scrypt(password.encode("utf-8", "replace"), salt=salt, n=2**14, r=8, p=1)

@@ -21,7 +21,7 @@ N_POOL, N_TEST = 22_897, 7_710
 SEED: Final = 256
 
 
-def find(folder: Path) -> Path | None:
+def _find(folder: Path) -> Path | None:
     """The folder of class folders, or the archive."""
     for place in (folder / FOLDER, folder):
         if (place / "001.ak47").is_dir():
@@ -29,9 +29,9 @@ def find(folder: Path) -> Path | None:
     return folder / ARCHIVE if (folder / ARCHIVE).is_file() else None
 
 
-def load(root: Path) -> Dataset:
+def _load(root: Path) -> Dataset:
     """22,897 images to label and 7,710 to test on, drawn once: the split is the same on every machine."""
-    folders = class_folders(root)
+    folders = _class_folders(root)
     found = [
         (f"{folder.name}/{path.name}", label)
         for label, folder in enumerate(folders)
@@ -48,10 +48,10 @@ def load(root: Path) -> Dataset:
     pool_rows, test_rows = split(len(ids))
     pool = both.take(pool_rows)
     return Dataset("caltech256", Pool(pool.ids, pool.items, labels=pool.labels, classes=classes,
-                                      faults=notes(root, len(ids))), both.take(test_rows))  # fmt: skip
+                                      faults=_notes(root, len(ids))), both.take(test_rows))  # fmt: skip
 
 
-def class_folders(root: Path) -> list[Path]:
+def _class_folders(root: Path) -> list[Path]:
     try:
         return sorted(path for path in root.iterdir() if CLASS_FOLDER.fullmatch(path.name) and path.is_dir())
     except OSError as error:
@@ -66,7 +66,7 @@ def split(n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.sort(order[:n_pool]), np.sort(order[n_pool:])
 
 
-def notes(root: Path, n: int) -> tuple[Fault, ...]:
+def _notes(root: Path, n: int) -> tuple[Fault, ...]:
     if n == N_POOL + N_TEST:
         return ()
     problem = f"{n:,} images where the official set has {N_POOL + N_TEST:,}"
@@ -79,8 +79,8 @@ CALTECH256: Final = Source(
     n_pool=N_POOL,
     n_test=N_TEST,
     n_classes=257,
-    find=find,
-    load=load,
+    find=_find,
+    load=_load,
     files=(
         Remote(ARCHIVE, f"https://data.caltech.edu/records/nyy15-4j048/files/{ARCHIVE}",
                "md5:67b4f42ca05d46448c6bb8ecd2220f6d"),

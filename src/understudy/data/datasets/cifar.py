@@ -46,7 +46,7 @@ class Layout:
         return (*self.train, *self.test, *((self.names,) if self.names else ()))
 
 
-def find(layouts: tuple[Layout, ...], folder: Path) -> Path | None:
+def _find(layouts: tuple[Layout, ...], folder: Path) -> Path | None:
     """The unpacked folder or the archive of the first layout that is there."""
     for layout in layouts:
         for place in (folder / layout.folder, folder):
@@ -57,21 +57,21 @@ def find(layouts: tuple[Layout, ...], folder: Path) -> Path | None:
     return None
 
 
-def load(name: str, layouts: tuple[Layout, ...], place: Path) -> Dataset:
+def _load(name: str, layouts: tuple[Layout, ...], place: Path) -> Dataset:
     """50,000 images to label and 10,000 to test on, in the order of the files."""
     layout = next(layout for layout in layouts if place.name == layout.archive or has_all(place, layout.files))
-    contents = from_folder(place, layout) if place.is_dir() else from_archive(place, layout)
+    contents = _from_folder(place, layout) if place.is_dir() else _from_archive(place, layout)
     missing = [file for file in layout.files if file not in contents]
     if missing:
         raise UnderstudyError(f"{place} lacks {', '.join(missing)}; run: understudy datasets --get {name}")
     classes = layout.class_names(contents[layout.names]) if layout.class_names else CIFAR10_CLASSES
 
     def pool(part: str, files: tuple[str, ...]) -> Pool:
-        batches = [checked(layout.batch(contents[file], file), file, len(classes)) for file in files]
+        batches = [_checked(layout.batch(contents[file], file), file, len(classes)) for file in files]
         labels = np.concatenate([labels for _, labels in batches])
         return Pool(
             ids=tuple(f"{part}/{row:05d}" for row in range(len(labels))),
-            items=ArrayImages(upright(np.concatenate([pixels for pixels, _ in batches]))),
+            items=ArrayImages(_upright(np.concatenate([pixels for pixels, _ in batches]))),
             labels=labels,
             classes=classes,
             faults=differing({file: contents[file] for file in files}, layout.official),
@@ -80,64 +80,64 @@ def load(name: str, layouts: tuple[Layout, ...], place: Path) -> Dataset:
     return Dataset(name, pool("train", layout.train), pool("test", layout.test))
 
 
-def from_folder(folder: Path, layout: Layout) -> dict[str, bytes]:
+def _from_folder(folder: Path, layout: Layout) -> dict[str, bytes]:
     try:
         return {file: (folder / file).read_bytes() for file in layout.files if (folder / file).exists()}
     except OSError as error:
         raise UnderstudyError(f"cannot read {error.filename}: {error.strerror}; check its permissions") from error
 
 
-def from_archive(archive: Path, layout: Layout) -> dict[str, bytes]:
+def _from_archive(archive: Path, layout: Layout) -> dict[str, bytes]:
     wanted = {f"{layout.folder}/{file}": file for file in layout.files}
     return {wanted[path]: content for path, content in read_members(archive, wanted, LIMITS).items()}
 
 
-def upright(pixels: np.ndarray) -> np.ndarray:
+def _upright(pixels: np.ndarray) -> np.ndarray:
     """(n, 3072), red plane first -> (n, 32, 32, 3)."""
     return np.ascontiguousarray(pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
 
 
-def binary_batch(label_bytes: int, content: bytes, name: str) -> Batch:
+def _binary_batch(label_bytes: int, content: bytes, name: str) -> Batch:
     """Records of labels and 3,072 bytes; the last of the labels is the fine one."""
     record = label_bytes + PIXELS
     if not content or len(content) % record:
-        raise broken(name, f"{len(content):,} bytes are no whole number of records of {record:,}")
+        raise _broken(name, f"{len(content):,} bytes are no whole number of records of {record:,}")
     records = np.frombuffer(content, np.uint8).reshape(-1, record)
     return records[:, label_bytes:], records[:, label_bytes - 1].astype(np.int64)
 
 
-def pickled_batch(labels_key: str, content: bytes, name: str) -> Batch:
+def _pickled_batch(labels_key: str, content: bytes, name: str) -> Batch:
     found = pickles.read(content, name)
     pixels, labels = found.get("data"), found.get(labels_key)
     if not isinstance(pixels, np.ndarray) or not isinstance(labels, list):
-        raise broken(name, f"'data' and '{labels_key}' are not in it; it has {', '.join(sorted(found))}")
+        raise _broken(name, f"'data' and '{labels_key}' are not in it; it has {', '.join(sorted(found))}")
     if pixels.ndim != 2 or pixels.shape[1] != PIXELS or len(pixels) != len(labels):
-        raise broken(name, f"images of shape {pixels.shape} for {len(labels):,} labels")
+        raise _broken(name, f"images of shape {pixels.shape} for {len(labels):,} labels")
     if not all(type(label) is int and 0 <= label < 256 for label in labels):
-        raise broken(name, "labels that are no small numbers")
+        raise _broken(name, "labels that are no small numbers")
     return pixels, np.array(labels, np.int64)
 
 
-def checked(batch: Batch, name: str, n_classes: int) -> Batch:
+def _checked(batch: Batch, name: str, n_classes: int) -> Batch:
     labels = batch[1]
     if len(labels) and labels.max() >= n_classes:
-        raise broken(name, f"label {labels.max()} where 0 to {n_classes - 1} are classes")
+        raise _broken(name, f"label {labels.max()} where 0 to {n_classes - 1} are classes")
     return batch
 
 
-def listed_names(content: bytes) -> tuple[str, ...]:
+def _listed_names(content: bytes) -> tuple[str, ...]:
     """Class names, one a line."""
     return tuple(content.decode("latin1").split())
 
 
-def pickled_names(content: bytes) -> tuple[str, ...]:
+def _pickled_names(content: bytes) -> tuple[str, ...]:
     names = pickles.read(content, "meta").get("fine_label_names")
     if not isinstance(names, list) or not all(isinstance(word, bytes) for word in names):
-        raise broken("meta", "the list 'fine_label_names' is not in it")
+        raise _broken("meta", "the list 'fine_label_names' is not in it")
     return tuple(word.decode("latin1") for word in names)
 
 
-def broken(name: str, problem: str) -> UnderstudyError:
+def _broken(name: str, problem: str) -> UnderstudyError:
     return UnderstudyError(f"{name} is not what it should be: {problem}; download it again")
 
 
@@ -147,7 +147,7 @@ CIFAR10_LAYOUTS: Final = (
         folder="cifar-10-batches-bin",
         train=tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
         test=("test_batch.bin",),
-        batch=partial(binary_batch, 1),
+        batch=partial(_binary_batch, 1),
         official={
             "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
             "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
@@ -162,7 +162,7 @@ CIFAR10_LAYOUTS: Final = (
         folder="cifar-10-batches-py",
         train=tuple(f"data_batch_{i}" for i in range(1, 6)),
         test=("test_batch",),
-        batch=partial(pickled_batch, "labels"),
+        batch=partial(_pickled_batch, "labels"),
         official={
             "data_batch_1": "c99cafc152244af753f735de768cd75f",
             "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
@@ -179,18 +179,18 @@ CIFAR100_LAYOUTS: Final = (
         folder="cifar-100-binary",
         train=("train.bin",),
         test=("test.bin",),
-        batch=partial(binary_batch, 2),
+        batch=partial(_binary_batch, 2),
         names="fine_label_names.txt",
-        class_names=listed_names,
+        class_names=_listed_names,
     ),
     Layout(
         archive="cifar-100-python.tar.gz",
         folder="cifar-100-python",
         train=("train",),
         test=("test",),
-        batch=partial(pickled_batch, "fine_labels"),
+        batch=partial(_pickled_batch, "fine_labels"),
         names="meta",
-        class_names=pickled_names,
+        class_names=_pickled_names,
         official={"train": "16019d7e3df5f24257cddd939b257f8d", "test": "f0ef6b0ae62326f3e7ffdfab6717acfc"},
     ),
 )
@@ -201,8 +201,8 @@ CIFAR10: Final = Source(
     n_pool=50_000,
     n_test=10_000,
     n_classes=10,
-    find=partial(find, CIFAR10_LAYOUTS),
-    load=partial(load, "cifar10", CIFAR10_LAYOUTS),
+    find=partial(_find, CIFAR10_LAYOUTS),
+    load=partial(_load, "cifar10", CIFAR10_LAYOUTS),
     files=(Remote("cifar-10-binary.tar.gz", f"{HOST}/cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530"),),
     accepts="the binary or the Python archive, or its folder",
     limits=LIMITS,
@@ -213,8 +213,8 @@ CIFAR100: Final = Source(
     n_pool=50_000,
     n_test=10_000,
     n_classes=100,
-    find=partial(find, CIFAR100_LAYOUTS),
-    load=partial(load, "cifar100", CIFAR100_LAYOUTS),
+    find=partial(_find, CIFAR100_LAYOUTS),
+    load=partial(_load, "cifar100", CIFAR100_LAYOUTS),
     files=(
         Remote("cifar-100-binary.tar.gz", f"{HOST}/cifar-100-binary.tar.gz", "md5:03b5dce01913d631647c71ecec9e9cb8"),
     ),

@@ -13,13 +13,13 @@ from understudy.data.pool import Dataset, Pool
 BRIGHTEST: Final = 16
 
 
-def find(_folder: Path) -> Path | None:
+def _find(_folder: Path) -> Path | None:
     """Where scikit-learn is: it brings them."""
     found = find_spec("sklearn")
     return Path(found.origin).parent if found and found.origin else None
 
 
-def load(_place: Path) -> Dataset:
+def _load(_place: Path) -> Dataset:
     """1,297 images to label and 500 to test on, the same ones always; features are the pixels in [0, 1]."""
     # Imported here, so that a list of the data sets need not wait a second for it.
     from sklearn.datasets import load_digits
@@ -48,7 +48,7 @@ DIGITS: Final = Source(
     n_pool=1_297,
     n_test=500,
     n_classes=10,
-    find=find,
-    load=load,
+    find=_find,
+    load=_load,
     accepts="nothing: it comes with scikit-learn",
 )

@@ -33,7 +33,7 @@ UNSIGNED_BYTES: Final = 0x08  # the only one of IDX's types that these sets use
 MAX_BYTES: Final = 1 << 30
 
 
-def find(folder: Path) -> Path | None:
+def _find(folder: Path) -> Path | None:
     """The folder, if all four files are in it."""
     here = all((folder / f"{name}.gz").exists() or (folder / name).exists() for name in FILES)
     return folder if here else None
@@ -42,7 +42,7 @@ def find(folder: Path) -> Path | None:
 def load(folder: Path) -> Dataset:
     """60,000 images to label and 10,000 to test on, in the order of the files."""
     contents = {name: content_of(folder, name) for name in FILES}
-    parts = {part: labelled_images(part, contents) for part in PARTS}
+    parts = {part: _labelled_images(part, contents) for part in PARTS}
     faults = differing(contents, OFFICIAL)
     pools = {
         part: Pool(
@@ -57,14 +57,14 @@ def load(folder: Path) -> Dataset:
     return Dataset("fashion_mnist", pools["train"], pools["test"])
 
 
-def labelled_images(part: str, contents: dict[str, bytes]) -> tuple[np.ndarray, np.ndarray]:
+def _labelled_images(part: str, contents: dict[str, bytes]) -> tuple[np.ndarray, np.ndarray]:
     images_file, labels_file = PARTS[part]
     pixels = parse(contents[images_file], images_file, axes=3)
     labels = parse(contents[labels_file], labels_file, axes=1).astype(np.int64)
     if len(pixels) != len(labels):
-        raise broken(labels_file, f"{len(labels):,} labels for the {len(pixels):,} images of {images_file}")
+        raise _broken(labels_file, f"{len(labels):,} labels for the {len(pixels):,} images of {images_file}")
     if len(labels) and labels.max() >= len(CLASSES):
-        raise broken(labels_file, f"label {labels.max()} where 0 to {len(CLASSES) - 1} are classes")
+        raise _broken(labels_file, f"label {labels.max()} where 0 to {len(CLASSES) - 1} are classes")
     return pixels, labels
 
 
@@ -72,13 +72,13 @@ def parse(content: bytes, name: str, axes: int) -> np.ndarray:
     """The array in an IDX file: two zeros, type, number of axes, their lengths, then the bytes."""
     head = 4 + 4 * axes
     if len(content) < head:
-        raise broken(name, f"{len(content)} bytes where the head alone has {head}")
+        raise _broken(name, f"{len(content)} bytes where the head alone has {head}")
     magic, *shape = struct.unpack(f">{1 + axes}I", content[:head])
     if magic != UNSIGNED_BYTES << 8 | axes:
-        raise broken(name, f"it begins with {magic:#010x} where {UNSIGNED_BYTES << 8 | axes:#010x} was expected")
+        raise _broken(name, f"it begins with {magic:#010x} where {UNSIGNED_BYTES << 8 | axes:#010x} was expected")
     if len(content) - head != math.prod(shape):
         sizes = " x ".join(map(str, shape))
-        raise broken(name, f"{len(content) - head:,} bytes follow where its head promises {sizes}")
+        raise _broken(name, f"{len(content) - head:,} bytes follow where its head promises {sizes}")
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
 
 
@@ -89,25 +89,25 @@ def content_of(folder: Path, name: str) -> bytes:
             with path.open("rb") as file:
                 packed = file.read(2) == b"\x1f\x8b"  # by its content: names are changed by browsers
                 file.seek(0)
-                content = limited(gzip.GzipFile(fileobj=file) if packed else file, path)
+                content = _limited(gzip.GzipFile(fileobj=file) if packed else file, path)
         except FileNotFoundError:
             continue
         except (OSError, EOFError, zlib.error) as error:
-            raise broken(str(path), f"it cannot be read to its end ({error})") from error
+            raise _broken(str(path), f"it cannot be read to its end ({error})") from error
         return content
     raise UnderstudyError(
         f"{name}.gz is missing in {folder}; put it there or run: understudy datasets --get fashion_mnist"
     )
 
 
-def limited(file: io.BufferedIOBase, path: Path) -> bytes:
+def _limited(file: io.BufferedIOBase, path: Path) -> bytes:
     content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise broken(str(path), f"it has more than {MAX_BYTES:,} bytes")
+        raise _broken(str(path), f"it has more than {MAX_BYTES:,} bytes")
     return content
 
 
-def broken(name: str, problem: str) -> UnderstudyError:
+def _broken(name: str, problem: str) -> UnderstudyError:
     return UnderstudyError(f"{name} is not what it should be: {problem}; download it again")
 
 
@@ -117,7 +117,7 @@ FASHION_MNIST: Final = Source(
     n_pool=60_000,
     n_test=10_000,
     n_classes=10,
-    find=find,
+    find=_find,
     load=load,
     files=(
         Remote(

@@ -34,20 +34,20 @@ def advice(statuses: Sequence[Status]) -> list[str]:
     return [
         "to download one: understudy datasets --get NAME",
         "or put it into one of the folders that are looked into:",
-        *(f"  {place}" for place in common_places(missing[0])),
+        *(f"  {place}" for place in _common_places(missing[0])),
         "what belongs there:",
-        *(line for status in missing for line in wanted(status.source, width)),
+        *(line for status in missing for line in _wanted(status.source, width)),
         f"what is kept elsewhere is found if {DATA} names the folder",
     ]
 
 
-def common_places(status: Status) -> list[str]:
+def _common_places(status: Status) -> list[str]:
     """The folders that every set is looked for in."""
     places = (place for place in status.looked_in if place not in status.source.also_in)
     return [str(place.with_name("NAME") if place.name == status.source.name else place) for place in places]
 
 
-def wanted(source: Source, width: int) -> list[str]:
+def _wanted(source: Source, width: int) -> list[str]:
     """A set's name and files, and below them the places that only this one has."""
     places = [f"also in {place}" for place in source.also_in]
     package = [f"which {source.package} fills"] if places and source.package else []

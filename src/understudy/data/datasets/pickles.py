@@ -61,7 +61,7 @@ class StandIn:
         raise pickle.UnpicklingError("a change to what is not its own")
 
 
-def latin_bytes(text: Any, encoding: Any) -> bytes:
+def _latin_bytes(text: Any, encoding: Any) -> bytes:
     """How Python 3 writes bytes into an old pickle."""
     if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
         raise pickle.UnpicklingError("bytes in an encoding other than latin1")
@@ -73,7 +73,7 @@ ADMITTED: Final[dict[tuple[str, str], Callable[..., object]]] = {
     ("numpy._core.multiarray", "_reconstruct"): RawArray,
     ("numpy", "ndarray"): RawArray,
     ("numpy", "dtype"): RawType,
-    ("_codecs", "encode"): latin_bytes,
+    ("_codecs", "encode"): _latin_bytes,
 }
 
 

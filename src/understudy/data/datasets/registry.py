@@ -36,32 +36,32 @@ class Status:
 
 def load_named(name: str, *, folder: str | Path | None = None, on_error: str = "skip") -> Dataset:
     """The data set with its official split. Looks into `folder` only, if one is given."""
-    source, chosen = named(name), checked_on_error(on_error)
+    source, chosen = _named(name), checked_on_error(on_error)
     found = find(name, folder=folder)
     if found is None:
-        raise UnderstudyError(missing(source, folder))
+        raise UnderstudyError(_missing(source, folder))
     if source.unpacked and found.is_file():
         # What people keep themselves may lie where they cannot write.
         place = home_of(name) if folder is None else found.parent
-        found = unpacked(source, found, place)
+        found = _unpacked(source, found, place)
     dataset = source.load(found)
     settle((*dataset.pool.faults, *(() if dataset.test is None else dataset.test.faults)), chosen)
     return replace(
         dataset,
-        pool=with_origin(counted(dataset.pool, source.n_pool, name), source, found),
-        test=None if dataset.test is None else counted(dataset.test, source.n_test, f"{name}, test"),
+        pool=_with_origin(_counted(dataset.pool, source.n_pool, name), source, found),
+        test=None if dataset.test is None else _counted(dataset.test, source.n_test, f"{name}, test"),
     )
 
 
 def find(name: str, *, folder: str | Path | None = None) -> Path | None:
     """What `load_named` would read: a folder or an archive; None if there is neither."""
-    source = named(name)
-    return next((found for place in looked_in(source, folder) if (found := source.find(place))), None)
+    source = _named(name)
+    return next((found for place in _looked_in(source, folder) if (found := source.find(place))), None)
 
 
 def status() -> tuple[Status, ...]:
     """All data sets, and where each of them is."""
-    return tuple(Status(source, find(source.name), looked_in(source)) for source in DATASETS.values())
+    return tuple(Status(source, find(source.name), _looked_in(source)) for source in DATASETS.values())
 
 
 def fetch(name: str, *, folder: str | Path | None = None, progress: bool = True) -> Path:
@@ -70,7 +70,7 @@ def fetch(name: str, *, folder: str | Path | None = None, progress: bool = True)
     They go to a folder of the set's name in `folder`, or in the usual place for downloads. What lies there already
     is checked against its sum, so a damaged file is replaced and a download that was stopped goes on.
     """
-    source = named(name)
+    source = _named(name)
     place = home_of(name) if folder is None else Path(folder) / name
     found = find(name, folder=folder)
     if found and not any((place / file.name).exists() for file in source.files):
@@ -78,7 +78,7 @@ def fetch(name: str, *, folder: str | Path | None = None, progress: bool = True)
     for file in source.files:
         download(file.url, place / file.name, checksum=file.checksum, progress=progress)
     if source.unpacked:
-        unpacked(source, place / source.files[0].name, place)
+        _unpacked(source, place / source.files[0].name, place)
         (place / source.files[0].name).unlink()
     fetched = source.find(place)
     if fetched is None:
@@ -86,16 +86,16 @@ def fetch(name: str, *, folder: str | Path | None = None, progress: bool = True)
     return fetched
 
 
-def unpacked(source: Source, archive: Path, place: Path) -> Path:
+def _unpacked(source: Source, archive: Path, place: Path) -> Path:
     """The archive's folder in `place`. If it is not the official archive, a mark beside the folder says so."""
     target = place / source.unpacked
     if not target.exists():
         try:
             place.mkdir(parents=True, exist_ok=True)
             if sum_of(archive, source.files[0].checksum) == source.files[0].checksum:
-                mark(target).unlink(missing_ok=True)
+                _mark(target).unlink(missing_ok=True)
             else:
-                mark(target).touch()
+                _mark(target).touch()
         except OSError as error:
             raise UnderstudyError(
                 f"cannot unpack {archive} into {target}: {error.strerror}; make room or check its permissions"
@@ -103,18 +103,18 @@ def unpacked(source: Source, archive: Path, place: Path) -> Path:
     return unpack(archive, target, source.unpacked, source.limits)
 
 
-def mark(folder: Path) -> Path:
+def _mark(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.unofficial")
 
 
-def with_origin(pool: Pool, source: Source, found: Path) -> Pool:
+def _with_origin(pool: Pool, source: Source, found: Path) -> Pool:
     """The pool, with a note if it was unpacked from an archive that is not the official one."""
-    if not source.unpacked or not mark(found).exists():
+    if not source.unpacked or not _mark(found).exists():
         return pool
     return replace(pool, faults=(*pool.faults, unofficial(source.files[0].name)))
 
 
-def looked_in(source: Source, folder: str | Path | None = None) -> tuple[Path, ...]:
+def _looked_in(source: Source, folder: str | Path | None = None) -> tuple[Path, ...]:
     """The folders where a set may be, the first of them first."""
     if folder is not None:
         return Path(folder) / source.name, Path(folder)
@@ -126,19 +126,19 @@ def home_of(name: str) -> Path:
     return places.datasets() / name
 
 
-def named(name: str) -> Source:
+def _named(name: str) -> Source:
     if name not in DATASETS:
         raise UnderstudyError(f"no data set is called {name!r}; there are {', '.join(DATASETS)}")
     return DATASETS[name]
 
 
-def missing(source: Source, folder: str | Path | None = None) -> str:
+def _missing(source: Source, folder: str | Path | None = None) -> str:
     files = " and ".join(file.name for file in source.files)
     place = home_of(source.name) if folder is None else Path(folder)
     return f"{source.name} is not here: put {files} into {place}, or run: understudy datasets --get {source.name}"
 
 
-def counted(pool: Pool, expected: int, name: str) -> Pool:
+def _counted(pool: Pool, expected: int, name: str) -> Pool:
     """The pool, with a note if it is not of the official size."""
     if len(pool) == expected or pool.faults:
         return pool

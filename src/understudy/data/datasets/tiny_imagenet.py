@@ -16,7 +16,7 @@ FOLDER: Final = "tiny-imagenet-200"
 ARCHIVE: Final = "tiny-imagenet-200.zip"
 
 
-def find(folder: Path) -> Path | None:
+def _find(folder: Path) -> Path | None:
     """The unpacked folder, or the archive."""
     for place in (folder / FOLDER, folder):
         if (place / "wnids.txt").is_file():
@@ -24,20 +24,20 @@ def find(folder: Path) -> Path | None:
     return folder / ARCHIVE if (folder / ARCHIVE).is_file() else None
 
 
-def load(root: Path) -> Dataset:
+def _load(root: Path) -> Dataset:
     """100,000 images to label and 10,000 to test on. Classes are in the order of their WordNet numbers.
 
     The official test images have no public labels and stay out.
     """
-    wnids = sorted(lines(root, "wnids.txt"))
-    names = dict(line.split("\t", 1) for line in lines(root, "words.txt") if "\t" in line)
+    wnids = sorted(_lines(root, "wnids.txt"))
+    names = dict(line.split("\t", 1) for line in _lines(root, "words.txt") if "\t" in line)
     classes = tuple(f"{names[wnid].split(',')[0]} ({wnid})" if wnid in names else wnid for wnid in wnids)
-    pool, faults = training(root, wnids)
-    test, test_faults = validation(root, wnids)
-    return Dataset("tiny_imagenet", as_pool(root, pool, classes, faults), as_pool(root, test, classes, test_faults))
+    pool, faults = _training(root, wnids)
+    test, test_faults = _validation(root, wnids)
+    return Dataset("tiny_imagenet", _as_pool(root, pool, classes, faults), _as_pool(root, test, classes, test_faults))
 
 
-def training(root: Path, wnids: list[str]) -> tuple[list[tuple[str, int]], list[Fault]]:
+def _training(root: Path, wnids: list[str]) -> tuple[list[tuple[str, int]], list[Fault]]:
     """Path and label of each image in `train/WNID/images`."""
     found: list[tuple[str, int]] = []
     faults = []
@@ -50,13 +50,13 @@ def training(root: Path, wnids: list[str]) -> tuple[list[tuple[str, int]], list[
     return found, faults
 
 
-def validation(root: Path, wnids: list[str]) -> tuple[list[tuple[str, int]], list[Fault]]:
+def _validation(root: Path, wnids: list[str]) -> tuple[list[tuple[str, int]], list[Fault]]:
     """Path and label of each image in `val/val_annotations.txt`: file, class and a box, apart by tabs."""
     label_of = {wnid: label for label, wnid in enumerate(wnids)}
     there = {path.name for path in (root / "val" / "images").glob("*.JPEG")}
     found: dict[str, int] = {}
     faults = []
-    for number, line in enumerate(lines(root, "val/val_annotations.txt"), 1):
+    for number, line in enumerate(_lines(root, "val/val_annotations.txt"), 1):
         file, wnid = [*line.split("\t"), "", ""][:2]
         path = f"val/images/{file}"
         if wnid not in label_of:
@@ -70,7 +70,7 @@ def validation(root: Path, wnids: list[str]) -> tuple[list[tuple[str, int]], lis
     return list(found.items()), faults
 
 
-def as_pool(root: Path, found: list[tuple[str, int]], classes: tuple[str, ...], faults: list[Fault]) -> Pool:
+def _as_pool(root: Path, found: list[tuple[str, int]], classes: tuple[str, ...], faults: list[Fault]) -> Pool:
     ids = tuple(path for path, _ in found)
     labels = np.array([label for _, label in found], np.int64)
     return Pool(
@@ -78,7 +78,7 @@ def as_pool(root: Path, found: list[tuple[str, int]], classes: tuple[str, ...], 
     )
 
 
-def lines(root: Path, name: str) -> list[str]:
+def _lines(root: Path, name: str) -> list[str]:
     try:
         return [line for line in (root / name).read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
@@ -93,8 +93,8 @@ TINY_IMAGENET: Final = Source(
     n_pool=100_000,
     n_test=10_000,
     n_classes=200,
-    find=find,
-    load=load,
+    find=_find,
+    load=_load,
     files=(Remote(ARCHIVE, f"http://cs231n.stanford.edu/{ARCHIVE}", "md5:90528d7ca1a48142e341f4ef8d21d0de"),),
     accepts=f"{ARCHIVE} or its folder",
     unpacked=FOLDER,

@@ -24,12 +24,12 @@ def importing(module: str, extra: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # a library that does not fit another raises whatever it meets
-        first = origin(error)
+        first = _origin(error)
         if isinstance(first, ModuleNotFoundError) and first.name:
             raise UnderstudyError(
                 f"this encoder needs {first.name}, which is not installed; pip install understudy[{extra}]"
             ) from error
-        broken = failing(first) or module
+        broken = _failing(first) or module
         again = f"torch {broken}" if broken in BUILT_FOR_TORCH else broken
         raise UnderstudyError(
             f"{module} is installed but cannot be imported: {broken} fails ({described(first)}); "
@@ -37,14 +37,14 @@ def importing(module: str, extra: str) -> Iterator[None]:
         ) from error
 
 
-def origin(error: BaseException) -> BaseException:
+def _origin(error: BaseException) -> BaseException:
     """The error with which it began; libraries that import their parts late wrap it."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
-def failing(error: BaseException) -> str | None:
+def _failing(error: BaseException) -> str | None:
     """The package during whose import it happened."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>"]
     return str(frames[-1].f_globals["__name__"]).partition(".")[0] if frames else None

@@ -27,10 +27,10 @@ def own_encoder(spec: Spec) -> Encoder:
         raise UnderstudyError(f"a file of weights ends in {', '.join(WEIGHTS)}; got {spec.name!r}")
     if spec.options:
         raise UnderstudyError("python: takes no options; put the preprocessing into your encoder")
-    make = getattr(imported(place), name, None)
+    make = getattr(_imported(place), name, None)
     if not callable(make):
         raise UnderstudyError(f"{place} has no function {name!r}; write def {name}(weights, device)")
-    require_arguments(make, place, name)
+    _require_arguments(make, place, name)
     try:
         encoder: Encoder = make(weights=spec.weights, device=spec.device)
         lacking = [member for member in MEMBERS if not hasattr(encoder, member)]
@@ -43,7 +43,7 @@ def own_encoder(spec: Spec) -> Encoder:
     return encoder
 
 
-def require_arguments(make: Callable[..., Any], place: str, name: str) -> None:
+def _require_arguments(make: Callable[..., Any], place: str, name: str) -> None:
     try:
         signature = inspect.signature(make)
     except ValueError:
@@ -56,7 +56,7 @@ def require_arguments(make: Callable[..., Any], place: str, name: str) -> None:
         ) from error
 
 
-def imported(place: str) -> ModuleType:
+def _imported(place: str) -> ModuleType:
     path = Path(place)
     try:
         if path.suffix != ".py":

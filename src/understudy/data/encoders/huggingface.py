@@ -62,7 +62,7 @@ def huggingface_encoder(spec: Spec) -> HuggingFaceEncoder:
         processors, models = transformers.AutoImageProcessor, transformers.AutoModel
     remedy = "give a folder that save_pretrained wrote, hf:FOLDER or hf:FOLDER@FILE"
     missing: list[str] = []
-    with quiet(transformers), from_hub(f"the model {model}", remedy):
+    with _quiet(transformers), from_hub(f"the model {model}", remedy):
         processor = processors.from_pretrained(model)
         if spec.weights is None:
             whole, loaded = models.from_pretrained(model, output_loading_info=True)
@@ -75,7 +75,7 @@ def huggingface_encoder(spec: Spec) -> HuggingFaceEncoder:
     network = getattr(whole, "vision_model", whole)
     if network is not whole:
         missing = [name.removeprefix("vision_model.") for name in missing if name.startswith("vision_model.")]
-    untrained = poolers(missing, model)
+    untrained = _poolers(missing, model)
     identity = identity_of(
         kind="hf",
         library=f"transformers {major(transformers)}",
@@ -87,7 +87,7 @@ def huggingface_encoder(spec: Spec) -> HuggingFaceEncoder:
     return HuggingFaceEncoder(spec, identity, Pooled(network, has_pooler=not untrained), processor)
 
 
-def poolers(missing: Iterable[str], model: str) -> list[str]:
+def _poolers(missing: Iterable[str], model: str) -> list[str]:
     """The missing weights, if all belong to a pooler: classifiers are saved without. It is random, and not used."""
     names = [name for name in missing if not name.endswith("num_batches_tracked")]
     others = [name for name in names if "pooler" not in name.split(".")]
@@ -97,7 +97,7 @@ def poolers(missing: Iterable[str], model: str) -> list[str]:
 
 
 @contextmanager
-def quiet(transformers: Any) -> Iterator[None]:
+def _quiet(transformers: Any) -> Iterator[None]:
     """No reports and bars of the library's own; what they tell is told in our words."""
     logging = transformers.utils.logging
     verbosity, has_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

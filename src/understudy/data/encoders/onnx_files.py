@@ -75,7 +75,7 @@ def onnx_encoder(spec: Spec) -> OnnxEncoder:
         )
     sides = entry.shape[2:] if entry.shape[1] == 3 else entry.shape[1:3]
     rest = {name: value for name, value in spec.options.items() if name != "output"}
-    preprocessing = sized(path, sides, rest)
+    preprocessing = _sized(path, sides, rest)
     outputs = [output.name for output in session.get_outputs()]
     output = spec.options.get("output", outputs[0])
     if output not in outputs:
@@ -90,7 +90,7 @@ def onnx_encoder(spec: Spec) -> OnnxEncoder:
     return OnnxEncoder(spec.name, identity, session, preprocessing, output)
 
 
-def sized(path: Path, sides: list[Any], options: Mapping[str, str]) -> Preprocessing:
+def _sized(path: Path, sides: list[Any], options: Mapping[str, str]) -> Preprocessing:
     """The preprocessing asked for, at the size the graph takes."""
     preprocessing = Preprocessing().with_options(options)
     if all(isinstance(side, int) for side in sides):

@@ -28,49 +28,49 @@ VARINT, BYTES = 0, 2  # the other wire types
 def digests(path: Path) -> list[list[str]]:
     """Name and digest of the graph's file, whose name is left out, and of each file that its weights are in."""
     try:
-        places = sorted(set(locations(memoryview(path.read_bytes()), "model")))
-        return [["", digest(path)], *([place, digest(path.parent / place)] for place in places)]
+        places = sorted(set(_locations(memoryview(path.read_bytes()), "model")))
+        return [["", _digest(path)], *([place, _digest(path.parent / place)] for place in places)]
     except (OSError, ValueError, IndexError) as error:
         raise UnderstudyError(f"the weights of {path} cannot be read ({error}); export it again") from error
 
 
-def digest(path: Path) -> str:
+def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-def locations(message: memoryview, kind: str) -> Iterator[str]:
+def _locations(message: memoryview, kind: str) -> Iterator[str]:
     """The files, relative to the graph's, in which tensors lie."""
     if kind == "tensor":
-        yield from location(message)
+        yield from _location(message)
         return
-    for number, value in fields(message):
+    for number, value in _fields(message):
         if number in FIELDS[kind] and isinstance(value, memoryview):
-            yield from locations(value, FIELDS[kind][number])
+            yield from _locations(value, FIELDS[kind][number])
 
 
-def location(tensor: memoryview) -> Iterator[str]:
-    found = list(fields(tensor))
+def _location(tensor: memoryview) -> Iterator[str]:
+    found = list(_fields(tensor))
     if (WHERE, OUTSIDE) not in found:
         return
     for number, value in found:
         if number == PLACE and isinstance(value, memoryview):
-            entry = {key: bytes(text).decode() for key, text in fields(value) if isinstance(text, memoryview)}
+            entry = {key: bytes(text).decode() for key, text in _fields(value) if isinstance(text, memoryview)}
             if entry.get(1) == "location":
                 yield entry.get(2, "")
 
 
-def fields(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
+def _fields(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
     """Number and value of each field: bytes, or an integer; numbers of fixed width are passed over."""
     at = 0
     while at < len(message):
-        key, at = varint(message, at)
+        key, at = _varint(message, at)
         number, wire = key >> 3, key & 7
         if wire == VARINT:
-            value, at = varint(message, at)
+            value, at = _varint(message, at)
             yield number, value
         elif wire == BYTES:
-            length, at = varint(message, at)
+            length, at = _varint(message, at)
             if at + length > len(message):
                 raise ValueError("a field goes beyond the end")
             yield number, message[at : at + length]
@@ -81,7 +81,7 @@ def fields(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
             raise ValueError(f"wire type {wire}")
 
 
-def varint(message: memoryview, at: int) -> tuple[int, int]:
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
     """A number of seven bits a byte, lowest first, and where the next field begins."""
     value = shift = 0
     while True:

@@ -97,10 +97,10 @@ class Preprocessing:
         for name in options:
             if name not in known:
                 raise UnderstudyError(f"there is no option {name!r} for this encoder; there are {', '.join(known)}")
-        return replace(self, **{name: parsed(name, value) for name, value in options.items()})
+        return replace(self, **{name: _parsed(name, value) for name, value in options.items()})
 
 
-def parsed(name: str, value: str) -> Any:
+def _parsed(name: str, value: str) -> Any:
     """An option's value: a word, a number, `height x width`, or one or three numbers."""
     if name in CHOICES:
         return value

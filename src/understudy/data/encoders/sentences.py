@@ -42,7 +42,7 @@ def sentence_encoder(spec: Spec) -> SentenceEncoder:
     if spec.options:
         raise UnderstudyError(f"text:{spec.model} takes no options; leave out what follows ?")
     library_of_sentences = library("sentence_transformers", "text")
-    require_no_code(Path(spec.model))
+    _require_no_code(Path(spec.model))
     remedy = "give a folder that its save() wrote, text:FOLDER"
     # A checkpoint may lack a pooler, which is then random. Sentences do not use it, but it is among the weights.
     with torch.random.fork_rng(devices=[]), from_hub(f"the model {spec.model}", remedy):
@@ -56,7 +56,7 @@ def sentence_encoder(spec: Spec) -> SentenceEncoder:
         kind="text",
         library=f"sentence-transformers {major(library_of_sentences)}",
         network=[repr(network), digest_of(network)],
-        tokenizer=tokenizer_of(network),
+        tokenizer=_tokenizer_of(network),
         longest=network.max_seq_length,
         prompts=[network.prompts, network.default_prompt_name],
         precision=spec.precision,
@@ -64,13 +64,13 @@ def sentence_encoder(spec: Spec) -> SentenceEncoder:
     return SentenceEncoder(spec, identity, network)
 
 
-def tokenizer_of(network: Any) -> str:
+def _tokenizer_of(network: Any) -> str:
     """All a tokeniser does, in one string; of a slow one, which does not tell, what it knows."""
     backend = getattr(network.tokenizer, "backend_tokenizer", None)
     return backend.to_str() if backend is not None else repr(sorted(network.tokenizer.get_vocab().items()))
 
 
-def require_no_code(folder: Path) -> None:
+def _require_no_code(folder: Path) -> None:
     """A folder may name modules of its own, and older libraries would run them."""
     listed = folder / "modules.json"
     if not listed.is_file():

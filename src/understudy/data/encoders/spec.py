@@ -30,7 +30,7 @@ class Spec:
 
 def parsed(name: str, device: str, precision: Precision | None) -> Spec:
     kind = name.partition("@")[0].partition(":")[0].partition("?")[0]
-    front, at, file = divided(name, kind)
+    front, at, file = _divided(name, kind)
     if at and not file:
         raise UnderstudyError(f"a file of weights must follow the @ in {name!r}")
     head, _, query = front.removeprefix(kind).partition("?")
@@ -38,7 +38,7 @@ def parsed(name: str, device: str, precision: Precision | None) -> Spec:
         options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True)) if query else {}
     except ValueError as error:
         raise UnderstudyError(f"options are written ?key=value&key=value; got ?{query}") from error
-    device = available(device)
+    device = _available(device)
     return Spec(
         name=name,
         kind=kind,
@@ -50,7 +50,7 @@ def parsed(name: str, device: str, precision: Precision | None) -> Spec:
     )
 
 
-def divided(name: str, kind: str) -> tuple[str, str, str]:
+def _divided(name: str, kind: str) -> tuple[str, str, str]:
     """What comes before the weights, the @, and the weights; of paths, only what looks like weights is one."""
     if kind == "onnx" or (kind in PATHS and not name.endswith((*WEIGHTS, "@"))):
         return name, "", ""  # an @ belongs to the path; the weights of ONNX are in the graph
@@ -64,7 +64,7 @@ def default_precision(device: str) -> Precision:
     return "bfloat16" if torch.device(device).type == "cuda" else "float32"
 
 
-def available(device: str) -> str:
+def _available(device: str) -> str:
     """The device, if it is there; "auto" is a GPU if there is one."""
     has_gpu = torch.cuda.is_available()
     if device == "auto":

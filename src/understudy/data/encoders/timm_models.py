@@ -22,10 +22,10 @@ ON_HUB: Final = ("hf-hub:", "hf_hub:", "local-dir:")
 
 def paper_encoder(spec: Spec) -> ImageEncoder:
     """Global means of the last convolution stage, of the whole image squashed to 224 x 224."""
-    network = built(spec, PAPER[spec.kind])
+    network = _built(spec, PAPER[spec.kind])
     # VGG pools inside a fully connected stage of 4,096 columns; the means before it are what is wanted.
     network = nn.Sequential(OrderedDict(features=network.features)) if spec.kind == "vgg16" else network
-    return encoder_of(spec, network, Preprocessing())
+    return _encoder_of(spec, network, Preprocessing())
 
 
 def timm_encoder(spec: Spec) -> ImageEncoder:
@@ -35,17 +35,17 @@ def timm_encoder(spec: Spec) -> ImageEncoder:
         close = difflib.get_close_matches(spec.model, timm.list_models(), n=3)
         remedy = f"did you mean {', '.join(close)}?" if close else "timm.list_models() gives the names"
         raise UnderstudyError(f"timm has no model {spec.model!r}; {remedy}")
-    network = built(spec, spec.model)
-    return encoder_of(spec, network, trained_with(timm.data.resolve_data_config({}, model=network)))
+    network = _built(spec, spec.model)
+    return _encoder_of(spec, network, _trained_with(timm.data.resolve_data_config({}, model=network)))
 
 
-def built(spec: Spec, model: str) -> Any:
+def _built(spec: Spec, model: str) -> Any:
     timm = library("timm", "vision")
     with tensors_only(), from_hub(f"the network {model}", f"give its weights in a local file, {spec.name}@FILE"):
         return timm.create_model(model, pretrained=spec.weights is None, num_classes=0)
 
 
-def encoder_of(spec: Spec, network: nn.Module, preprocessing: Preprocessing) -> ImageEncoder:
+def _encoder_of(spec: Spec, network: nn.Module, preprocessing: Preprocessing) -> ImageEncoder:
     if spec.weights is not None:
         load_weights(network, spec.weights, ignored=CLASSIFIERS)
     identity = f"timm {major(library('timm', 'vision'))} {spec.kind} {spec.model} {digest_of(network)}"
@@ -59,7 +59,7 @@ def encoder_of(spec: Spec, network: nn.Module, preprocessing: Preprocessing) -> 
     )
 
 
-def trained_with(config: Mapping[str, Any]) -> Preprocessing:
+def _trained_with(config: Mapping[str, Any]) -> Preprocessing:
     """timm's description of a model's images, as ours."""
     channels, height, width = config["input_size"]
     if channels != 3:

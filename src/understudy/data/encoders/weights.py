@@ -25,7 +25,7 @@ def load_weights(module: nn.Module, path: Path | str, *, ignored: Iterable[str] 
     Names that begin with one of `ignored` may be in the file for nothing: a classifier that was cut off.
     """
     path = Path(path)
-    given = read_weights(path)
+    given = _read_weights(path)
     own = module.state_dict()
     # Old files lack this counter, and nothing that is computed depends on it.
     missing = [name for name in own if name not in given and not name.endswith("num_batches_tracked")]
@@ -42,10 +42,10 @@ def load_weights(module: nn.Module, path: Path | str, *, ignored: Iterable[str] 
     try:
         module.load_state_dict({name: given.get(name, tensor) for name, tensor in own.items()})
     except Exception as error:  # a damaged file can hold tensors that nothing can be copied from
-        raise broken(path) from error
+        raise _broken(path) from error
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
+def _read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors in a file, by name."""
     if not path.is_file():
         raise UnderstudyError(f"there is no file of weights at {path}; check what follows the @")
@@ -55,7 +55,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         with warnings.catch_warnings():
             # What torch cannot unpickle is an error in the next line; a warning before it says nothing more.
             warnings.filterwarnings("ignore", "Detected pickle protocol")
-            return unwrapped(torch.load(path, map_location="cpu", weights_only=True), path)
+            return _unwrapped(torch.load(path, map_location="cpu", weights_only=True), path)
     except UnderstudyError:
         raise
     except pickle.UnpicklingError as error:
@@ -64,10 +64,10 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             "Save the weights alone: safetensors, or torch.save(model.state_dict(), FILE)"
         ) from error
     except Exception as error:  # what a damaged byte leads to is anyone's guess
-        raise broken(path) from error
+        raise _broken(path) from error
 
 
-def broken(path: Path) -> UnderstudyError:
+def _broken(path: Path) -> UnderstudyError:
     return UnderstudyError(f"{path} is broken or no file of weights; copy it again")
 
 
@@ -84,7 +84,7 @@ def tensors_only() -> Iterator[None]:
             os.environ[FORCED] = before
 
 
-def unwrapped(loaded: Any, path: Path) -> dict[str, Tensor]:
+def _unwrapped(loaded: Any, path: Path) -> dict[str, Tensor]:
     """A state dict as it is, or inside what training scripts and DataParallel put around it."""
     for wrapper in WRAPPERS:
         if isinstance(loaded, Mapping) and isinstance(loaded.get(wrapper), Mapping):

@@ -33,7 +33,10 @@ class WordEncoder:
             raise UnderstudyError(f"size must be from {SMALLEST} to {LARGEST} columns; got {size!r}")
         self.name, self.dim = name, int(size)
         self.identity = identity_of(kind="words", version=VERSION, size=self.dim)
-        self.counters = (counter(analyzer="word", ngram_range=(1, 2)), counter(analyzer="char_wb", ngram_range=(3, 5)))
+        self.counters = (
+            _counter(analyzer="word", ngram_range=(1, 2)),
+            _counter(analyzer="char_wb", ngram_range=(3, 5)),
+        )
 
     def prepare(self, item: Image.Image | str) -> Prepared:
         assert isinstance(item, str)
@@ -41,8 +44,8 @@ class WordEncoder:
 
     def encode(self, batch: Sequence[Prepared]) -> np.ndarray:
         texts = [str(text) for text in batch]
-        rows = sum(unit_rows(self.projected(each.transform(texts))) for each in self.counters)
-        return np.ascontiguousarray(unit_rows(np.asarray(rows)), dtype=np.float32)
+        rows = sum(_unit_rows(self.projected(each.transform(texts))) for each in self.counters)
+        return np.ascontiguousarray(_unit_rows(np.asarray(rows)), dtype=np.float32)
 
     def projected(self, counts: Any) -> np.ndarray:
         """(b, dim): each piece added to a few columns, with signs; both follow from the piece."""
@@ -50,14 +53,14 @@ class WordEncoder:
         weights = np.log1p(counts.data)
         flat = np.zeros(counts.shape[0] * self.dim)
         for place in range(PLACES):
-            drawn = mixed(counts.indices.astype(np.uint64) * np.uint64(PLACES) + np.uint64(place))
+            drawn = _mixed(counts.indices.astype(np.uint64) * np.uint64(PLACES) + np.uint64(place))
             columns = ((drawn >> np.uint64(1)) % np.uint64(self.dim)).astype(np.int64)
             signs = 1.0 - 2.0 * (drawn & np.uint64(1)).astype(np.float64)
             flat += np.bincount(rows * self.dim + columns, weights=signs * weights, minlength=len(flat))
         return flat.reshape(-1, self.dim)
 
 
-def counter(**pieces: Any) -> Any:
+def _counter(**pieces: Any) -> Any:
     """Scikit-learn's, which remembers nothing. Imported late, since a list of encoders need not wait for it."""
     from sklearn.feature_extraction.text import HashingVectorizer
 
@@ -66,7 +69,7 @@ def counter(**pieces: Any) -> Any:
     return HashingVectorizer(n_features=BUCKETS, norm=None, alternate_sign=False, dtype=np.float64, **kept, **pieces)
 
 
-def mixed(numbers: np.ndarray) -> np.ndarray:
+def _mixed(numbers: np.ndarray) -> np.ndarray:
     """Whole numbers of 64 bits that look drawn by lot, the same for the same number for ever."""
     with np.errstate(over="ignore"):
         numbers = (numbers + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xD6E8FEB86659FD93)
@@ -74,7 +77,7 @@ def mixed(numbers: np.ndarray) -> np.ndarray:
         return (numbers ^ (numbers >> np.uint64(32))) >> np.uint64(8)
 
 
-def unit_rows(rows: np.ndarray) -> np.ndarray:
+def _unit_rows(rows: np.ndarray) -> np.ndarray:
     """Rows of length 1; one of zeros stays."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths > 0, lengths, 1.0)

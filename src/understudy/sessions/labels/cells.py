@@ -18,14 +18,14 @@ def neutral(cell: str) -> str:
 
     Apostrophes that stand before a formula already get one more, so that `restored` always gives back what was there.
     """
-    return BEFORE_FORMULA.sub("'", cell) if is_suspect(cell) else cell
+    return BEFORE_FORMULA.sub("'", cell) if _is_suspect(cell) else cell
 
 
 def restored(cell: str) -> str:
     """The cell that `neutral` was given."""
-    return NEUTRALISED.sub("", cell) if is_suspect(cell) else cell
+    return NEUTRALISED.sub("", cell) if _is_suspect(cell) else cell
 
 
-def is_suspect(cell: str) -> bool:
+def _is_suspect(cell: str) -> bool:
     """Most cells have none of this, and need no closer look."""
     return cell[:1] in FIRST or not INSIDE.isdisjoint(cell)

@@ -26,7 +26,7 @@ def folder_names(classes: tuple[str, ...]) -> dict[str, str]:
     return dict(zip(classes, distinct([safe_name(name) for name in classes]), strict=True))
 
 
-def about_folders(out: Outgoing) -> str:
+def _about_folders(out: Outgoing) -> str:
     """What our import reads to know the classes again whose names no folder can have."""
     folders = {folder: name for name, folder in folder_names(out.classes).items()}
     return json.dumps({"format": 1, "made_by": f"understudy {__version__}", "folders": folders}, indent=1)
@@ -37,7 +37,7 @@ def write_class_folders(out: Outgoing, folder: Path, *, copy: bool = False) -> t
 
     Texts and images that are no files of their own are always written. The folder is there whole or not at all.
     """
-    items = require_items(out)
+    items = _require_items(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UnderstudyError(f"{folder} is there already; give a new folder, so that nothing old is left in it")
     draft = folder.with_name(f".{folder.name}.{os.getpid()}")
@@ -45,14 +45,14 @@ def write_class_folders(out: Outgoing, folder: Path, *, copy: bool = False) -> t
     count = 0
     try:
         draft.mkdir(parents=True)
-        (draft / ABOUT).write_text(about_folders(out), encoding="utf-8")
-        for row, place in places(out):
+        (draft / ABOUT).write_text(_about_folders(out), encoding="utf-8")
+        for row, place in _places(out):
             try:
                 if isinstance(items, FILES) and not copy:
-                    link(items.paths[row], draft / place, items.names[row])
+                    _link(items.paths[row], draft / place, items.names[row])
                 else:
                     content, suffix = item_file(items, row)
-                    write_new(draft / with_suffix(place, suffix), content)
+                    _write_new(draft / with_suffix(place, suffix), content)
                 count += 1
             except ItemFault as error:
                 left_out.append(str(error))
@@ -68,14 +68,14 @@ def write_class_folders(out: Outgoing, folder: Path, *, copy: bool = False) -> t
     return count, left_out
 
 
-def link(target: Path, place: Path, name: str) -> None:
+def _link(target: Path, place: Path, name: str) -> None:
     if not target.is_file():
         content_of(target, name)  # which says what is wrong with it
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(target.absolute())
 
 
-def write_new(place: Path, content: bytes) -> None:
+def _write_new(place: Path, content: bytes) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     with place.open("xb") as file:  # never through a link, never over another
         file.write(content)
@@ -83,15 +83,15 @@ def write_new(place: Path, content: bytes) -> None:
 
 def class_folders_zip(out: Outgoing) -> Iterator[bytes]:
     """The folders in a zip, one file after another. Items that cannot be read are listed in a file beside them."""
-    return zipped_folders(out, require_items(out))  # which is found out before the first byte is sent
+    return _zipped_folders(out, _require_items(out))  # which is found out before the first byte is sent
 
 
-def zipped_folders(out: Outgoing, items: Items) -> Iterator[bytes]:
+def _zipped_folders(out: Outgoing, items: Items) -> Iterator[bytes]:
     drain = Drain()
     left_out: list[str] = []
     with zipfile.ZipFile(drain, "w") as archive:
-        archive.writestr(member(ABOUT), encoded(about_folders(out)))
-        for row, place in places(out):
+        archive.writestr(member(ABOUT), encoded(_about_folders(out)))
+        for row, place in _places(out):
             try:
                 content, suffix = item_file(items, row)
             except ItemFault as error:
@@ -112,14 +112,14 @@ def member(name: str) -> zipfile.ZipInfo:
     return info
 
 
-def places(out: Outgoing) -> Iterator[tuple[int, str]]:
+def _places(out: Outgoing) -> Iterator[tuple[int, str]]:
     """Each labelled item and its path from the top folder on, in the order of the pool."""
     folders, names = folder_names(out.classes), item_names(out.ids, out.items)
     for row in sorted(out.effective):
         yield row, f"{folders[out.effective[row]]}/{names[row]}"
 
 
-def require_items(out: Outgoing) -> Items:
+def _require_items(out: Outgoing) -> Items:
     if out.items is None:
         raise UnderstudyError("this pool has features only, no images or texts to put into folders; export csv")
     return out.items

@@ -39,9 +39,9 @@ def read_class_folders(path: Path, matcher: Matcher, named: Mapping[str, str]) -
     """Each file's class, or why it has none. Files beside the folders and hidden ones are left alone."""
     del named  # there are no columns
     with ExitStack() as stack:
-        files, about = in_zip(path, stack) if path.is_file() else in_folder(path)
-        classes = class_of_folder(about)
-        meant = [(found, rows_meant(matcher, found)) for found in files]
+        files, about = _in_zip(path, stack) if path.is_file() else _in_folder(path)
+        classes = _class_of_folder(about)
+        meant = [(found, _rows_meant(matcher, found)) for found in files]
         if not meant:
             raise UnderstudyError(f"{path} has no files in folders; give a folder with one folder a class")
         claims: dict[frozenset[int], set[str]] = {}
@@ -51,30 +51,30 @@ def read_class_folders(path: Path, matcher: Matcher, named: Mapping[str, str]) -
             # cat/1.png and dog/1.png cannot both be the item 1.png: which of them is, only their content says.
             name = printable(f"{found.folder}/{found.rest}")
             is_claimed_twice = len(rows) == 1 and len(claims[rows]) > 1
-            if is_claimed_twice and not (same := same_content(matcher, found)):
+            if is_claimed_twice and not (same := _same_content(matcher, found)):
                 yield Trouble("ambiguous", name)
                 continue
             label = classes.get(found.folder, found.folder)
             yield settled(same if is_claimed_twice else rows, name, label, None, None)
 
 
-def rows_meant(matcher: Matcher, found: Found) -> frozenset[int]:
+def _rows_meant(matcher: Matcher, found: Found) -> frozenset[int]:
     """By the name below the class's folder, or the name with it, or its end; the content decides between several."""
     whole = f"{found.folder}/{found.rest}"
     named = matcher.by_file_name(found.rest) | matcher.by_file_name(whole)
     named = named or matcher.by_end(found.rest)
     if len(named) == 1:
         return named
-    same = same_content(matcher, found)
+    same = _same_content(matcher, found)
     return (named & same or named) if named else same
 
 
-def same_content(matcher: Matcher, found: Found) -> frozenset[int]:
+def _same_content(matcher: Matcher, found: Found) -> frozenset[int]:
     content = found.content()
     return frozenset() if content is None else matcher.by_content(content)
 
 
-def class_of_folder(about: Any) -> dict[str, str]:
+def _class_of_folder(about: Any) -> dict[str, str]:
     """The class of each folder whose name had to be changed, as our own export notes it."""
     folders = about.get("folders") if isinstance(about, dict) else None
     if not isinstance(folders, dict):
@@ -82,12 +82,12 @@ def class_of_folder(about: Any) -> dict[str, str]:
     return {folder: name for folder, name in folders.items() if isinstance(name, str)}
 
 
-def in_folder(path: Path) -> tuple[Iterator[Found], Any]:
+def _in_folder(path: Path) -> tuple[Iterator[Found], Any]:
     about = path / ABOUT
-    return files_below(path), parsed(about.read_bytes()) if about.is_file() and not about.is_symlink() else None
+    return _files_below(path), _parsed(about.read_bytes()) if about.is_file() and not about.is_symlink() else None
 
 
-def files_below(path: Path) -> Iterator[Found]:
+def _files_below(path: Path) -> Iterator[Found]:
     """Every file below a class's folder, in the order of names. Links to files are files; to folders, not followed."""
     for place, inside, files in os.walk(path):
         inside[:] = sorted(name for name in inside if not name.startswith("."))
@@ -96,17 +96,17 @@ def files_below(path: Path) -> Iterator[Found]:
         for name in sorted(files) if here != "." else []:
             if not name.startswith("."):
                 rest = f"{below}/{name}" if below else name
-                yield Found(folder, rest, lambda file=Path(place) / name: content_or_none(file))  # type: ignore[misc]
+                yield Found(folder, rest, lambda file=Path(place) / name: _content_or_none(file))  # type: ignore[misc]
 
 
-def content_or_none(file: Path) -> bytes | None:
+def _content_or_none(file: Path) -> bytes | None:
     try:
         return content_of(file, file.name)
     except ItemFault:
         return None
 
 
-def in_zip(path: Path, stack: ExitStack) -> tuple[Iterator[Found], Any]:
+def _in_zip(path: Path, stack: ExitStack) -> tuple[Iterator[Found], Any]:
     try:
         archive = stack.enter_context(zipfile.ZipFile(path))
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
@@ -116,10 +116,10 @@ def in_zip(path: Path, stack: ExitStack) -> tuple[Iterator[Found], Any]:
         raise UnderstudyError(f"{path} has {len(members):,} files; {MOST_FILES:,} are the most")
     unpacked = Unpacked(archive, path.stat().st_size)
     about = next((member for member in members if member.filename == ABOUT), None)
-    return zipped(members, unpacked), None if about is None else parsed(unpacked.content(about) or b"")
+    return _zipped(members, unpacked), None if about is None else _parsed(unpacked.content(about) or b"")
 
 
-def zipped(members: list[zipfile.ZipInfo], unpacked: "Unpacked") -> Iterator[Found]:
+def _zipped(members: list[zipfile.ZipInfo], unpacked: "Unpacked") -> Iterator[Found]:
     for member in sorted(members, key=lambda member: member.filename):
         parts = [part for part in member.filename.replace("\\", "/").split("/") if part not in ("", ".")]
         if len(parts) > 1 and not any(part.startswith(".") or part == "__MACOSX" for part in parts):
@@ -154,7 +154,7 @@ class Unpacked:
         return None
 
 
-def parsed(content: bytes) -> Any:
+def _parsed(content: bytes) -> Any:
     try:
         return json.loads(content.decode())
     except (ValueError, RecursionError):

@@ -24,7 +24,7 @@ class Format:
     write: Callable[[Outgoing], Iterator[bytes]]
 
 
-def model_zip(out: Outgoing) -> Iterator[bytes]:
+def _model_zip(out: Outgoing) -> Iterator[bytes]:
     """The last model, what is known of it, and a file that loads it with numpy and safetensors alone."""
     # Only here: labels are exported without waiting for torch.
     from understudy.learners.model_files import LOADER, about_model
@@ -32,7 +32,7 @@ def model_zip(out: Outgoing) -> Iterator[bytes]:
     if out.model_file is None:
         raise NotFound("there is no model yet; label items of two classes first, or train one")
     about: dict[str, Any] = {**about_model(out.model_file), "model": out.model, **out.about_model}
-    return zipped(
+    return _zipped(
         {
             "model.json": encoded(json.dumps(about, indent=1, ensure_ascii=False)),
             "load_model.py": encoded(LOADER),
@@ -41,7 +41,7 @@ def model_zip(out: Outgoing) -> Iterator[bytes]:
     )
 
 
-def zipped(files: Mapping[str, bytes]) -> Iterator[bytes]:
+def _zipped(files: Mapping[str, bytes]) -> Iterator[bytes]:
     drain = Drain()
     with zipfile.ZipFile(drain, "w") as archive:
         for name, content in files.items():
@@ -65,7 +65,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "predictions-csv": Format("predictions.csv", CSV, predictions_csv),
     "predictions-jsonl": Format("predictions.jsonl", LINES, predictions_jsonl),
     "predictions-parquet": Format("predictions.parquet", PARQUET, predictions_parquet),
-    "model": Format("model.zip", ZIP, model_zip),
+    "model": Format("model.zip", ZIP, _model_zip),
 }
 
 

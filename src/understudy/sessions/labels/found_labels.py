@@ -78,7 +78,7 @@ def annotator_name(value: object) -> str | None:
 def seconds_since_1970(value: object) -> float | None:
     """A time out of a file: ISO 8601 (UTC where it does not say), or a number of seconds or milliseconds."""
     if isinstance(value, str):
-        value = parsed_time(value.strip())
+        value = _parsed_time(value.strip())
     if isinstance(value, datetime):
         try:
             return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
@@ -90,7 +90,7 @@ def seconds_since_1970(value: object) -> float | None:
     return seconds if seconds <= LATEST else None
 
 
-def parsed_time(text: str) -> datetime | float | None:
+def _parsed_time(text: str) -> datetime | float | None:
     try:
         return datetime.fromisoformat(text)
     except ValueError:

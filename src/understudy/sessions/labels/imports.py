@@ -99,20 +99,20 @@ def read_labels(
                 f"{len(source) / 2**20:,.1f} MiB are more than {LARGEST_BODY // 2**20} MiB; stop the server and use: "
                 "understudy import"
             )
-        return read_content(source, checked_format(format) or format_of_content(source), matcher, columns, classes)
+        return _read_content(source, _checked_format(format) or format_of_content(source), matcher, columns, classes)
     if not source.exists():
         raise NotFound(f"{source}: no such file or folder")
-    chosen = checked_format(format) or format_of(source)
+    chosen = _checked_format(format) or _format_of(source)
     if source.is_file() and source.stat().st_size > LARGEST_FILE:
         raise UnderstudyError(f"{source} has more than {LARGEST_FILE // 2**20:,} MiB; cut it into smaller files")
     if source.is_dir() and chosen != "folders":
         raise UnderstudyError(f"{source} is a folder; {chosen} is a file")
     if source.is_file() and SUFFIXES.get(source.suffix.lower()) != chosen:
-        return read_content(source.read_bytes(), chosen, matcher, columns, classes, str(source))
-    return gathered(READERS[chosen](source, matcher, columns or {}), classes)
+        return _read_content(source.read_bytes(), chosen, matcher, columns, classes, str(source))
+    return _gathered(READERS[chosen](source, matcher, columns or {}), classes)
 
 
-def read_content(
+def _read_content(
     content: bytes,
     form: str,
     matcher: Matcher,
@@ -127,12 +127,12 @@ def read_content(
         path = Path(folder) / f"labels{FILE_SUFFIX[form]}"
         path.write_bytes(content)
         try:
-            return gathered(READERS[form](path, matcher, columns or {}), classes)
+            return _gathered(READERS[form](path, matcher, columns or {}), classes)
         except UnderstudyError as error:
             raise UnderstudyError(str(error).replace(str(path), name)) from error
 
 
-def gathered(found: Iterable[Entry], classes: Sequence[str]) -> Imported:
+def _gathered(found: Iterable[Entry], classes: Sequence[str]) -> Imported:
     """One label for each item and annotator, the last that the file gives."""
     labels: dict[tuple[int, str | None], ImportedLabel] = {}
     troubles: dict[str, list[str]] = {}
@@ -182,13 +182,13 @@ def checked_import(imported: Imported, classes: Sequence[str]) -> Imported:
     )
 
 
-def checked_format(name: str | None) -> str | None:
+def _checked_format(name: str | None) -> str | None:
     if name is not None and name not in READERS:
         raise UnderstudyError(f"labels can be imported from {', '.join(READERS)}; got {name!r}")
     return name
 
 
-def format_of(path: Path) -> str:
+def _format_of(path: Path) -> str:
     """The format by the name of a file."""
     if path.is_dir():
         return "folders"

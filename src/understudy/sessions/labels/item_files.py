@@ -26,7 +26,7 @@ def item_file(items: Items, row: int) -> tuple[bytes, str]:
     content = items.read(row)
     if items.kind == "text":
         return content, ".txt"
-    suffix = "" if isinstance(items, ArrayImages) else image_suffix(content)
+    suffix = "" if isinstance(items, ArrayImages) else _image_suffix(content)
     if suffix:
         return content, suffix
     try:
@@ -39,7 +39,7 @@ def item_file(items: Items, row: int) -> tuple[bytes, str]:
     return stream.getvalue(), ".png"
 
 
-def known_suffix(items: Items | None, row: int) -> str:
+def _known_suffix(items: Items | None, row: int) -> str:
     """The suffix of an item's file, where it is known without reading it."""
     if isinstance(items, FILES):
         return items.paths[row].suffix.lower()
@@ -48,7 +48,7 @@ def known_suffix(items: Items | None, row: int) -> str:
     return ".txt" if items is not None and items.kind == "text" else ""
 
 
-def image_suffix(content: bytes) -> str:
+def _image_suffix(content: bytes) -> str:
     try:
         with Image.open(io.BytesIO(content)) as image:
             form = (image.format or "").lower()
@@ -69,13 +69,13 @@ def safe_name(name: str) -> str:
 
     It never leads out of its folder, hides, or is a device of Windows.
     """
-    safe = UNSAFE.sub(lambda found: percents(found.group()), name)
+    safe = UNSAFE.sub(lambda found: _percents(found.group()), name)
     if RESERVED.match(safe):
-        safe = percents(safe[0]) + safe[1:]
-    return shortened(safe) or "%"
+        safe = _percents(safe[0]) + safe[1:]
+    return _shortened(safe) or "%"
 
 
-def shortened(name: str) -> str:
+def _shortened(name: str) -> str:
     """The name, its end replaced by a digest of all of it where it is too long."""
     content = name.encode()
     if len(content) <= LONGEST:
@@ -85,20 +85,20 @@ def shortened(name: str) -> str:
     return f"{content[:140].decode(errors='ignore')}~{hashlib.sha256(content).hexdigest()[:16]}{suffix}"
 
 
-def percents(text: str) -> str:
+def _percents(text: str) -> str:
     return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))
 
 
 def item_names(ids: Sequence[str], items: Items | None = None) -> list[str]:
     """A relative path for each item: safe, and distinct also where a system takes A and a for the same."""
-    named = [with_suffix(name, known_suffix(items, row)) for row, name in enumerate(ids)]
+    named = [with_suffix(name, _known_suffix(items, row)) for row, name in enumerate(ids)]
     safe = ["/".join(map(safe_name, re.split(r"[/\\]", name))) for name in named]
     files = set(safe)
-    flat = [name.replace("/", "%2F") if any(map(files.__contains__, folders(name))) else name for name in safe]
+    flat = [name.replace("/", "%2F") if any(map(files.__contains__, _folders(name))) else name for name in safe]
     return distinct(flat)
 
 
-def folders(name: str) -> list[str]:
+def _folders(name: str) -> list[str]:
     """The folders that a path lies in."""
     parts = name.split("/")
     return ["/".join(parts[:end]) for end in range(1, len(parts))]

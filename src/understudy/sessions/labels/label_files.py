@@ -27,39 +27,39 @@ def csv_stream(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator
     """A CSV file whose cells no spreadsheet runs."""
     # The module quotes line feeds and carriage returns in cells only where the end of a line has both.
     yield BOM
-    for batch in in_batches(rows_and_header(header, rows)):
+    for batch in in_batches(_rows_and_header(header, rows)):
         stream = io.StringIO(newline="")
-        csv.writer(stream, lineterminator="\r\n").writerows([cell_of(value) for value in row] for row in batch)
+        csv.writer(stream, lineterminator="\r\n").writerows([_cell_of(value) for value in row] for row in batch)
         yield encoded(stream.getvalue())
 
 
-def rows_and_header(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator[Iterable[Any]]:
+def _rows_and_header(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator[Iterable[Any]]:
     yield header
     yield from rows
 
 
-def cell_of(value: Any) -> Any:
+def _cell_of(value: Any) -> Any:
     if isinstance(value, str):
         return neutral(value)
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def values_of(out: Outgoing, row: LabelRow) -> tuple[Any, ...]:
+def _values_of(out: Outgoing, row: LabelRow) -> tuple[Any, ...]:
     """The cells of a row; of a text the text itself comes last."""
     return (*row, out.text(row.item)) if out.kind == "text" else row
 
 
-def columns_of(out: Outgoing) -> tuple[str, ...]:
+def _columns_of(out: Outgoing) -> tuple[str, ...]:
     return (*COLUMNS, "text") if out.kind == "text" else COLUMNS
 
 
 def labels_csv(out: Outgoing) -> Iterator[bytes]:
-    return csv_stream(columns_of(out), (values_of(out, row) for row in out.rows))
+    return csv_stream(_columns_of(out), (_values_of(out, row) for row in out.rows))
 
 
 def labels_jsonl(out: Outgoing) -> Iterator[bytes]:
-    columns = columns_of(out)
-    return json_lines(dict(zip(columns, values_of(out, row), strict=True)) for row in out.rows)
+    columns = _columns_of(out)
+    return json_lines(dict(zip(columns, _values_of(out, row), strict=True)) for row in out.rows)
 
 
 def json_lines(entries: Iterable[dict[str, Any]]) -> Iterator[bytes]:
@@ -68,9 +68,9 @@ def json_lines(entries: Iterable[dict[str, Any]]) -> Iterator[bytes]:
 
 
 def labels_parquet(out: Outgoing) -> Iterator[bytes]:
-    columns = columns_of(out)
+    columns = _columns_of(out)
     schema = pyarrow.schema([(column, TYPES.get(column, pyarrow.string())) for column in columns])
-    return parquet_stream((values_of(out, row) for row in out.rows), schema)
+    return parquet_stream((_values_of(out, row) for row in out.rows), schema)
 
 
 def labels_prodigy(out: Outgoing) -> Iterator[bytes]:

@@ -47,10 +47,10 @@ def label_rows(record: Record, ids: Sequence[str]) -> Iterator[LabelRow]:
     }
     decided = record.labels.keys() | record.flags.keys()
     for item in sorted(decided.union(*(found.keys() for found in refused.values()))):
-        yield from rows_of_item(record, ids[item], item)
+        yield from _rows_of_item(record, ids[item], item)
 
 
-def rows_of_item(record: Record, name: str, item: int) -> Iterator[LabelRow]:
+def _rows_of_item(record: Record, name: str, item: int) -> Iterator[LabelRow]:
     decisions = record.decisions(item)
     effective = record.label_of(item)
     made: list[tuple[int, str, str, Mark | None]] = [
@@ -58,17 +58,17 @@ def rows_of_item(record: Record, name: str, item: int) -> Iterator[LabelRow]:
     ]
     for decision, kept in REFUSALS.items():
         made += [(seq, decision, who, None) for who, seq in getattr(decisions, kept).items()]
-    made += [(flag_seq(decisions, who), "flagged", who, None) for who in decisions.flags]
+    made += [(_flag_seq(decisions, who), "flagged", who, None) for who in decisions.flags]
     times = {event.seq: event.at for event in decisions.events}
     made.sort(key=lambda each: each[:3])
     for seq, decision, who, mark in made:
-        asked, ask = asked_how(record, item, who, seq, mark)
-        why, share = reason(ask)
+        asked, ask = _asked_how(record, item, who, seq, mark)
+        why, share = _reason(ask)
         yield LabelRow(
             id=name,
             item=item,
-            label=None if mark is None else class_name(record, mark.label),
-            effective=None if effective is None else class_name(record, effective),
+            label=None if mark is None else _class_name(record, mark.label),
+            effective=None if effective is None else _class_name(record, effective),
             decision=decision,
             annotator=who,
             labelled_at=iso_utc(times.get(seq, 0.0) if mark is None else mark.at),
@@ -76,7 +76,7 @@ def rows_of_item(record: Record, name: str, item: int) -> Iterator[LabelRow]:
             why=why,
             influence_share=share,
             model=None if mark is None else mark.model,
-            guess=None if mark is None or mark.guess is None else class_name(record, mark.guess),
+            guess=None if mark is None or mark.guess is None else _class_name(record, mark.guess),
             source=None if mark is None else mark.source,
             seconds=None if mark is None else mark.seconds,
             flagged=bool(decisions.flags),
@@ -84,14 +84,14 @@ def rows_of_item(record: Record, name: str, item: int) -> Iterator[LabelRow]:
         )
 
 
-def flag_seq(decisions: Decisions, who: str) -> int:
+def _flag_seq(decisions: Decisions, who: str) -> int:
     """The number of the event by which somebody's flag was set last."""
     return max(
         (event.seq for event in decisions.events if event.kind == "flagged" and event.annotator == who), default=0
     )
 
 
-def asked_how(record: Record, item: int, who: str, seq: int, mark: Mark | None) -> tuple[str, Event | None]:
+def _asked_how(record: Record, item: int, who: str, seq: int, mark: Mark | None) -> tuple[str, Event | None]:
     """How an item came to an annotator, and the event that says so.
 
     The record keeps the last such event of an item. An earlier annotator's is known by its kind only.
@@ -105,7 +105,7 @@ def asked_how(record: Record, item: int, who: str, seq: int, mark: Mark | None) 
     return (before[0] if before else UNASKED), None
 
 
-def reason(ask: Event | None) -> tuple[str | None, float | None]:
+def _reason(ask: Event | None) -> tuple[str | None, float | None]:
     """The plain line why an item was asked, and the share of the influence in it."""
     why: Any = None if ask is None else ask.data.get("why")
     if isinstance(why, Mapping):
@@ -113,7 +113,7 @@ def reason(ask: Event | None) -> tuple[str | None, float | None]:
     return why, None if ask is None else ask.data.get("influence_share")
 
 
-def class_name(record: Record, label: int) -> str:
+def _class_name(record: Record, label: int) -> str:
     return record.classes[label]
 
 

@@ -35,22 +35,22 @@ IDENTITIES: Final = ("id", "item_id", "name")  # fields of a task's data or meta
 
 def read_label_studio(path: Path, matcher: Matcher, named: Mapping[str, str]) -> Iterator[Entry]:
     """Each annotation's label, or why it has none."""
-    tasks = tasks_of(path)
+    tasks = _tasks_of(path)
     full = [task for task in tasks if isinstance(task, dict) and ("annotations" in task or "completions" in task)]
     if full:
-        control = only_control(controls_of(full), path, named.get("label"))
+        control = _only_control(_controls_of(full), path, named.get("label"))
         yield LabelsFrom(control or "")
         for number, task in enumerate(tasks):
-            yield from of_task(task, number, matcher, control)
+            yield from _of_task(task, number, matcher, control)
         return
     short = [task for task in tasks if isinstance(task, dict)]
-    key = only_control(answers_of(short, matcher), path, named.get("label"))
+    key = _only_control(_answers_of(short, matcher), path, named.get("label"))
     yield LabelsFrom(key or "")
     for number, task in enumerate(tasks):
-        yield of_short(task, number, matcher, key)
+        yield _of_short(task, number, matcher, key)
 
 
-def tasks_of(path: Path) -> list[Any]:
+def _tasks_of(path: Path) -> list[Any]:
     try:
         tasks = json.loads(path.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -66,7 +66,7 @@ def tasks_of(path: Path) -> list[Any]:
     return tasks
 
 
-def only_control(names: Iterable[str], path: Path, wanted: str | None) -> str | None:
+def _only_control(names: Iterable[str], path: Path, wanted: str | None) -> str | None:
     """The control whose answers are labels; with several, the caller must say which."""
     found = list(dict.fromkeys(names))
     shown = ", ".join(map(repr, map(printable, found[:10])))
@@ -85,56 +85,56 @@ def only_control(names: Iterable[str], path: Path, wanted: str | None) -> str | 
 # -- the full export ------------------------------------------------------------------------------------------
 
 
-def of_task(task: Any, number: int, matcher: Matcher, control: str | None) -> Iterator[FoundLabel | Trouble]:
+def _of_task(task: Any, number: int, matcher: Matcher, control: str | None) -> Iterator[FoundLabel | Trouble]:
     name = f"task {number + 1}"
     if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
         yield Trouble("broken", f"{name}: no task with data")
         return
-    sure = [*identities(task["data"]), *identities(task.get("meta")), *strings(task["data"], DATA)]
-    rows = rows_meant(matcher, sure) or rows_meant(matcher, strings(task["data"]))
-    called = shown(name, sure)
-    for annotation in annotations_of(task):
+    sure = [*_identities(task["data"]), *_identities(task.get("meta")), *_strings(task["data"], DATA)]
+    rows = _rows_meant(matcher, sure) or _rows_meant(matcher, _strings(task["data"]))
+    called = _shown(name, sure)
+    for annotation in _annotations_of(task):
         if not isinstance(annotation, dict) or not isinstance(annotation.get("result"), list):
             yield Trouble("broken", f"{called}: an annotation without a result")
         elif annotation.get("was_cancelled"):
             yield Trouble("unlabelled", called)
         else:
             answers = [
-                answer for answer in choices_in(annotation) if control is None or answer.get("from_name") == control
+                answer for answer in _choices_in(annotation) if control is None or answer.get("from_name") == control
             ]
-            yield of_annotation(annotation, answers, rows, called)
+            yield _of_annotation(annotation, answers, rows, called)
 
 
-def of_annotation(
+def _of_annotation(
     annotation: Mapping[str, Any], answers: list[dict[str, Any]], rows: frozenset[int], name: str
 ) -> FoundLabel | Trouble:
     own = answers[0].get("meta") if answers else None
     own = own if isinstance(own, dict) else {}  # where our own export keeps who and when
-    by = annotator_name(own.get("annotator")) or person(annotation.get("completed_by"))
+    by = annotator_name(own.get("annotator")) or _person(annotation.get("completed_by"))
     times = (own.get("labelled_at"), annotation.get("updated_at"), annotation.get("created_at"))
     at = next((seconds for seconds in map(seconds_since_1970, times) if seconds is not None), None)
-    return settled(rows, name, one_choice([answer["value"]["choices"] for answer in answers]), by, at)
+    return settled(rows, name, _one_choice([answer["value"]["choices"] for answer in answers]), by, at)
 
 
-def annotations_of(task: Mapping[str, Any]) -> list[Any]:
+def _annotations_of(task: Mapping[str, Any]) -> list[Any]:
     found = task.get("annotations", task.get("completions"))
     return found if isinstance(found, list) else []
 
 
-def choices_in(annotation: Any) -> list[dict[str, Any]]:
+def _choices_in(annotation: Any) -> list[dict[str, Any]]:
     """The parts of a result that choose a class of the whole item."""
     result = annotation.get("result") if isinstance(annotation, dict) else None
     answers = [answer for answer in result if isinstance(answer, dict)] if isinstance(result, list) else []
     return [answer for answer in answers if isinstance(answer.get("value"), dict) and "choices" in answer["value"]]
 
 
-def controls_of(tasks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _controls_of(tasks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for task in tasks:
-        for annotation in annotations_of(task):
-            yield from (str(answer.get("from_name")) for answer in choices_in(annotation))
+        for annotation in _annotations_of(task):
+            yield from (str(answer.get("from_name")) for answer in _choices_in(annotation))
 
 
-def one_choice(given: list[Any]) -> str | None:
+def _one_choice(given: list[Any]) -> str | None:
     """The one class that was chosen, "" for none, None for several or what is no name."""
     chosen = [name for names in given for name in (names if isinstance(names, list) else [names])]
     if len(chosen) > 1:
@@ -144,32 +144,32 @@ def one_choice(given: list[Any]) -> str | None:
     return chosen[0] if has_unseen(chosen[0]) else text_of(chosen[0])  # spelt out, it would be a class nobody meant
 
 
-def person(value: Any) -> str | None:
+def _person(value: Any) -> str | None:
     """Who annotated: an address, or the number that Label Studio has for them."""
     if isinstance(value, dict):
-        return annotator_name(value.get("email")) or person(value.get("id"))
+        return annotator_name(value.get("email")) or _person(value.get("id"))
     return f"user {value}" if isinstance(value, int) and not isinstance(value, bool) else annotator_name(value)
 
 
 # -- the short export -----------------------------------------------------------------------------------------
 
 
-def of_short(task: Any, number: int, matcher: Matcher, key: str | None) -> FoundLabel | Trouble:
+def _of_short(task: Any, number: int, matcher: Matcher, key: str | None) -> FoundLabel | Trouble:
     name = f"entry {number + 1}"
     if not isinstance(task, dict):
         return Trouble("broken", f"{name}: no object")
     data = {field: value for field, value in task.items() if field != key and (field not in ABOUT or field == "id")}
-    sure = [*([task["id"]] if isinstance(task.get("id"), str) else []), *strings(data, DATA)]
-    rows = rows_meant(matcher, sure) or rows_meant(matcher, strings(data))
+    sure = [*([task["id"]] if isinstance(task.get("id"), str) else []), *_strings(data, DATA)]
+    rows = _rows_meant(matcher, sure) or _rows_meant(matcher, _strings(data))
     answer = task.get(key) if key is not None else None
     chosen = answer.get("choices") if isinstance(answer, dict) else answer
-    label = "" if chosen is None or task.get("was_cancelled") else one_choice([chosen])
+    label = "" if chosen is None or task.get("was_cancelled") else _one_choice([chosen])
     times = (task.get("updated_at"), task.get("created_at"))
     at = next((seconds for seconds in map(seconds_since_1970, times) if seconds is not None), None)
-    return settled(rows, shown(name, sure), label, person(task.get("annotator")), at)
+    return settled(rows, _shown(name, sure), label, _person(task.get("annotator")), at)
 
 
-def answers_of(tasks: Sequence[Mapping[str, Any]], matcher: Matcher) -> Iterator[str]:
+def _answers_of(tasks: Sequence[Mapping[str, Any]], matcher: Matcher) -> Iterator[str]:
     """The fields that may be answers: choices, and texts unless each names another item."""
     given: dict[str, list[Any]] = {}
     for task in tasks:
@@ -179,23 +179,23 @@ def answers_of(tasks: Sequence[Mapping[str, Any]], matcher: Matcher) -> Iterator
     for field, values in given.items():
         texts = [value for value in values if isinstance(value, str)]
         has_choices = any(isinstance(value, dict) and "choices" in value for value in values)
-        if has_choices or (texts and (field in USUAL_CONTROLS or not all_items(texts, matcher))):
+        if has_choices or (texts and (field in USUAL_CONTROLS or not _all_items(texts, matcher))):
             yield field
 
 
-def all_items(texts: Sequence[str], matcher: Matcher) -> bool:
+def _all_items(texts: Sequence[str], matcher: Matcher) -> bool:
     return len(set(texts)) == len(texts) and all(matcher.by_text(text) or matcher.by_name(text) for text in texts)
 
 
 # -- which item -----------------------------------------------------------------------------------------------
 
 
-def identities(data: Any) -> list[str]:
+def _identities(data: Any) -> list[str]:
     found = [text_of(data.get(field)) for field in IDENTITIES] if isinstance(data, dict) else []
     return [name for name in found if name]
 
 
-def strings(data: Mapping[str, Any], fields: frozenset[str] | None = None) -> list[str]:
+def _strings(data: Mapping[str, Any], fields: frozenset[str] | None = None) -> list[str]:
     """The texts in these fields, or in all."""
     return [
         value
@@ -204,10 +204,10 @@ def strings(data: Mapping[str, Any], fields: frozenset[str] | None = None) -> li
     ]
 
 
-def rows_meant(matcher: Matcher, clues: Iterable[str]) -> frozenset[int]:
+def _rows_meant(matcher: Matcher, clues: Iterable[str]) -> frozenset[int]:
     """The rows that all clues agree on: identities, paths, addresses, texts."""
     return agreed(matcher.by_text(clue) or matcher.by_name(clue) for clue in clues)
 
 
-def shown(name: str, clues: list[str]) -> str:
+def _shown(name: str, clues: list[str]) -> str:
     return f"{name} ({printable(clues[0][:80])})" if clues else name

@@ -20,20 +20,20 @@ def labels_label_studio(out: Outgoing) -> Iterator[bytes]:
     yield b"["
     first = True
     for batch in in_batches(range(len(out.ids)), 1000):
-        tasks = (JSON.encode(task(out, row)) for row in batch)
+        tasks = (JSON.encode(_task(out, row)) for row in batch)
         yield encoded(("\n" if first else ",\n") + ",\n".join(tasks))
         first = False
     yield b"\n]\n"
 
 
-def task(out: Outgoing, row: int) -> dict[str, Any]:
+def _task(out: Outgoing, row: int) -> dict[str, Any]:
     name = out.ids[row]
     text = out.text(row)
     data = {"image": LOCAL_FILES + quote(name)} if text is None else {"text": text}
     labelled = [found for found in out.rows_of_item.get(row, []) if found.label is not None]
     made: dict[str, Any] = {
         "data": {**data, "id": name},
-        "annotations": [annotation(found, out.kind) for found in labelled],
+        "annotations": [_annotation(found, out.kind) for found in labelled],
     }
     if out.probs is not None and row < len(out.probs):
         best = int(out.probs[row].argmax())
@@ -41,17 +41,17 @@ def task(out: Outgoing, row: int) -> dict[str, Any]:
             {
                 "model_version": (out.model or "understudy")[:12],
                 "score": float(out.probs[row, best]),
-                "result": [choice(out.classes[best], out.kind, f"p{row}")],
+                "result": [_choice(out.classes[best], out.kind, f"p{row}")],
             }
         ]
     return made
 
 
-def annotation(row: LabelRow, kind: str) -> dict[str, Any]:
+def _annotation(row: LabelRow, kind: str) -> dict[str, Any]:
     assert row.label is not None
     about = {"annotator": row.annotator, "labelled_at": row.labelled_at, "asked": row.asked, "why": row.why}
     return {
-        "result": [{**choice(row.label, kind, f"a{row.item}"), "meta": about}],
+        "result": [{**_choice(row.label, kind, f"a{row.item}"), "meta": about}],
         "was_cancelled": False,
         "ground_truth": False,
         "created_at": row.labelled_at,
@@ -59,7 +59,7 @@ def annotation(row: LabelRow, kind: str) -> dict[str, Any]:
     }
 
 
-def choice(name: str, kind: str, identity: str) -> dict[str, Any]:
+def _choice(name: str, kind: str, identity: str) -> dict[str, Any]:
     return {
         "id": identity,
         "from_name": CONTROL,

@@ -52,14 +52,14 @@ def read_label_table(path: Path, matcher: Matcher, named: Mapping[str, str]) -> 
         raise UnderstudyError(f"{path} should end in .csv, .jsonl or .parquet to be read as a table; rename it")
     chooser = Chooser()
     if path.suffix.lower() == ".parquet":
-        check_size(path)
+        _check_size(path)
     table = read_table(path, named, chooser)
     yield LabelsFrom(chooser.labels)
     for fault in table.faults:
         yield Trouble("broken", str(fault))
     if path.suffix.lower() in (".csv", ".tsv"):
-        table = unescaped(table, all_cells=chooser.is_ours)
-    yield from labels_in(table, matcher, chooser.is_ours)
+        table = _unescaped(table, all_cells=chooser.is_ours)
+    yield from _labels_in(table, matcher, chooser.is_ours)
 
 
 class Chooser:
@@ -78,7 +78,7 @@ class Chooser:
         wanted = {role: column for role, column in named.items() if role in USUAL}
         for column in wanted.values():
             if column not in there:
-                raise UnderstudyError(f"{source} has no column {column!r}; its columns are {some(there)}")
+                raise UnderstudyError(f"{source} has no column {column!r}; its columns are {_some(there)}")
         lower = {name.strip().lower(): name for name in reversed(there)}
         found = {
             role: wanted.get(role) or next((lower[name] for name in names if name in lower), None)
@@ -89,24 +89,24 @@ class Chooser:
         if not any(found[role] for role in CLUES):
             raise UnderstudyError(
                 f"{source} has no column that names items ({', '.join(USUAL['id'] + USUAL['path'])} or text); its "
-                f"columns are {some(there)}: name one, as in --columns id=NAME"
+                f"columns are {_some(there)}: name one, as in --columns id=NAME"
             )
         if not found["label"]:
             raise UnderstudyError(
-                f"{source} has no column of labels ({', '.join(USUAL['label'][:3])}); its columns are {some(there)}: "
+                f"{source} has no column of labels ({', '.join(USUAL['label'][:3])}); its columns are {_some(there)}: "
                 "name one, as in --columns label=NAME"
             )
         self.labels = found["label"]
         return {role: column for role, column in found.items() if column}
 
 
-def some(names: Sequence[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     """The first columns by name, for one line."""
     shown = listed([printable(name[:40]) for name in names[:SHOWN]])
     return f"{shown} and {len(names) - SHOWN:,} more" if len(names) > SHOWN else shown
 
 
-def check_size(path: Path) -> None:
+def _check_size(path: Path) -> None:
     """A Parquet file may unpack to more than any machine has; what it says of itself is looked at first."""
     try:
         about = parquet.read_metadata(path)
@@ -117,11 +117,11 @@ def check_size(path: Path) -> None:
         raise UnderstudyError(f"{path} has {about.num_rows:,} rows of {unpacked:,} bytes; cut it into smaller files")
 
 
-def unescaped(table: Table, all_cells: bool) -> Table:
+def _unescaped(table: Table, all_cells: bool) -> Table:
     """The table without the apostrophes that keep a spreadsheet from running cells.
 
     In a file of ours every cell is restored. In others only labels, since somebody may have taken columns out of a
-    file of ours; items are looked for as they are written first (`rows_meant`), for a text may well begin so.
+    file of ours; items are looked for as they are written first (`_rows_meant`), for a text may well begin so.
     """
     roles = table.values if all_cells else table.values.keys() & {"label"}
     values = {
@@ -131,10 +131,10 @@ def unescaped(table: Table, all_cells: bool) -> Table:
     return Table(values, table.names, table.faults, table.classes)
 
 
-def labels_in(table: Table, matcher: Matcher, is_ours: bool) -> Iterator[FoundLabel | Trouble]:
+def _labels_in(table: Table, matcher: Matcher, is_ours: bool) -> Iterator[FoundLabel | Trouble]:
     values = dict(table.values)
-    values["label"] = [only(cell) for cell in values["label"]]
-    labels = class_names(Table(values, table.names, (), table.classes), is_ours)
+    values["label"] = [_only(cell) for cell in values["label"]]
+    labels = _class_names(Table(values, table.names, (), table.classes), is_ours)
     empty: Sequence[Any] = [None] * len(table.names)
     who, when, decided = (values.get(role, empty) for role in ("annotator", "time", "decision"))
     for row, name in enumerate(table.names):
@@ -143,23 +143,23 @@ def labels_in(table: Table, matcher: Matcher, is_ours: bool) -> Iterator[FoundLa
             continue
         cells = {role: values[role][row] for role in CLUES if role in values}
         clues = {role: cell if isinstance(cell, str) else text_of(cell) or "" for role, cell in cells.items()}
-        rows = rows_meant(matcher, clues)
+        rows = _rows_meant(matcher, clues)
         if not rows and not is_ours:
-            rows = rows_meant(matcher, {role: restored(clue) for role, clue in clues.items()})
-        by, at = annotator_name(whole(who[row])), seconds_since_1970(when[row])
-        yield settled(rows, shown(name, clues), labels[row], by, at)
+            rows = _rows_meant(matcher, {role: restored(clue) for role, clue in clues.items()})
+        by, at = annotator_name(_whole(who[row])), seconds_since_1970(when[row])
+        yield settled(rows, _shown(name, clues), labels[row], by, at)
 
 
-def class_names(table: Table, is_ours: bool) -> list[str | None]:
+def _class_names(table: Table, is_ours: bool) -> list[str | None]:
     """The label of each row, "" where there is none, None where it is nothing a label can be.
 
     One with characters that cannot be seen stays as it is; spelt out, it would be a class that nobody meant.
     """
-    names = spelt_names(table, is_ours)
+    names = _spelt_names(table, is_ours)
     return [cell.strip() if has_unseen(cell) else name for cell, name in zip(table.values["label"], names, strict=True)]
 
 
-def spelt_names(table: Table, is_ours: bool) -> list[str | None]:
+def _spelt_names(table: Table, is_ours: bool) -> list[str | None]:
     if is_ours:  # whose labels are names: -1 is a class where somebody called it so
         return [text_of(value) for value in table.values["label"]]
     unusable: dict[int, Any] = {}
@@ -167,7 +167,7 @@ def spelt_names(table: Table, is_ours: bool) -> list[str | None]:
     return [None if row in unusable else name for row, name in enumerate(names)]
 
 
-def rows_meant(matcher: Matcher, clues: Mapping[str, str]) -> frozenset[int]:
+def _rows_meant(matcher: Matcher, clues: Mapping[str, str]) -> frozenset[int]:
     """By the identity; else by what the path and the text agree on."""
     for role in ("id", "path", "text"):  # an identity counts in whichever column it stands
         if clues.get(role) in matcher.row_of:
@@ -177,19 +177,19 @@ def rows_meant(matcher: Matcher, clues: Mapping[str, str]) -> frozenset[int]:
     return agreed([*named, said])
 
 
-def only(cell: Any) -> Any:
+def _only(cell: Any) -> Any:
     """The one label in a list of them, as Prodigy writes it."""
     if not isinstance(cell, list):
         return cell
     return None if not cell else cell[0] if len(cell) == 1 else cell
 
 
-def whole(value: Any) -> Any:
+def _whole(value: Any) -> Any:
     """A number of an annotator that a table with gaps has made a float of."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def shown(name: str, clues: Mapping[str, str]) -> str:
+def _shown(name: str, clues: Mapping[str, str]) -> str:
     """What an entry is called in a report: its line and what it says the item is."""
     said = next((clue for clue in clues.values() if clue), "")
     return f"{name} ({printable(said[:80])})" if said else name

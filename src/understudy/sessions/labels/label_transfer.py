@@ -20,7 +20,7 @@ from understudy.sessions.record import Record
 from understudy.sessions.training.artifacts import Artifacts
 
 
-def project_at(source: str, store: str | None = None) -> Project:
+def _project_at(source: str, store: str | None = None) -> Project:
     """The project that is there: its own folder, or the one beside this data."""
     folder = folder_for(source, None, demo=False)
     if not is_project(folder):
@@ -33,7 +33,7 @@ def export_labels(
 ) -> Iterator[str]:
     """Write what a project knows to a file or a folder, also while people label; lines that say what became of it."""
     chosen = format_named(form)
-    project = project_at(source, store)
+    project = _project_at(source, store)
     if not project.is_ready:
         raise UnderstudyError(f"{project.folder} was never labelled; begin with: understudy label {project.folder}")
     log = EventLog.open(project.store_url, project.identity, read_only=True)
@@ -46,7 +46,7 @@ def export_labels(
         folder = Path(f"{project.name}-labels") if out is None else out
         count, left_out = write_class_folders(leaving, folder, copy=copy)
         yield f"{count:,} items in {folder}"
-        yield from listed("left out", Tally(len(left_out), tuple(left_out[:SHOWN])))
+        yield from _listed("left out", Tally(len(left_out), tuple(left_out[:SHOWN])))
         return
     if copy:
         raise UnderstudyError("--copy is for folders on the disk; leave it out")
@@ -70,7 +70,7 @@ def import_labels(
     store: str | None = None,
 ) -> Iterator[str]:
     """Store the labels of a file in a project that nobody serves; lines that say what became of them."""
-    project = project_at(source, store)
+    project = _project_at(source, store)
     try:
         session = open_session(project)
     except Conflict as error:
@@ -80,7 +80,7 @@ def import_labels(
         found = read_labels(file, form, pool.ids, items=pool.items, classes=classes, columns=columns)
         left_out = found.new_classes
         if not add_classes:
-            found = known_only(found)
+            found = _known_only(found)
         found = replace(found, many_classes=many_classes)
         stored = session.import_labels(found, annotator)
     finally:
@@ -88,29 +88,29 @@ def import_labels(
     yield f"{stored['added']:,} labels stored, {stored['unchanged']:,} were there already"
     if left_out:
         what = "new classes" if add_classes else "left out, being no classes"
-        yield from listed(what, Tally(len(left_out), left_out[:SHOWN]))
-    yield from report(found)
+        yield from _listed(what, Tally(len(left_out), left_out[:SHOWN]))
+    yield from _report(found)
 
 
-def known_only(found: Imported) -> Imported:
+def _known_only(found: Imported) -> Imported:
     """The labels of classes that are there."""
     labels = [label for label in found.labels if label.label_name not in found.new_classes]
     return replace(found, labels=labels, new_classes=())
 
 
-def report(found: Imported) -> Iterator[str]:
+def _report(found: Imported) -> Iterator[str]:
     """What could not be used, a line a kind."""
     if found.unlabelled:
         yield f"without a label: {found.unlabelled:,}"
     if found.repeated:
         yield f"labelled again further down, which counts: {found.repeated:,}"
-    yield from listed("not in the pool", found.not_in_pool)
-    yield from listed("may mean several items", found.ambiguous)
-    yield from listed("broken", found.broken)
-    yield from listed("labels that are no name of one class", found.no_text)
+    yield from _listed("not in the pool", found.not_in_pool)
+    yield from _listed("may mean several items", found.ambiguous)
+    yield from _listed("broken", found.broken)
+    yield from _listed("labels that are no name of one class", found.no_text)
 
 
-def listed(what: str, tally: Tally) -> Iterator[str]:
+def _listed(what: str, tally: Tally) -> Iterator[str]:
     if tally.count:
         more = f" and {tally.count - len(tally.first):,} more" if tally.count > len(tally.first) else ""
         yield f"{what}: {tally.count:,} ({', '.join(tally.first)}{more})"

@@ -34,14 +34,14 @@ class Matcher:
             if written in self.row_of:
                 return frozenset({self.row_of[written]})
         found: set[int] = set()
-        for parts in paths_in(name):
+        for parts in _paths_in(name):
             tails = ("/".join(parts[start:]) for start in range(max(0, len(parts) - self.depth), len(parts)))
             found |= {self.row_of[tail] for tail in tails if tail in self.row_of}
         return frozenset(found) or self.by_end(name)
 
     def by_end(self, name: str) -> frozenset[int]:
         """The items whose own path ends in this one."""
-        found = [self.ends_of(parts[-1]).get(tuple(parts), NOTHING) for parts in paths_in(name)]
+        found = [self.ends_of(parts[-1]).get(tuple(parts), NOTHING) for parts in _paths_in(name)]
         return NOTHING.union(*found) if len(found) != 1 else found[0]
 
     def by_text(self, text: str) -> frozenset[int]:
@@ -66,7 +66,7 @@ class Matcher:
     def rows_by_last(self) -> dict[str, list[int]]:
         rows: dict[str, list[int]] = {}
         for row, name in enumerate(self.ids):
-            parts = path_parts(name)
+            parts = _path_parts(name)
             if len(parts) > 1:
                 rows.setdefault(parts[-1], []).append(row)
         return rows
@@ -76,7 +76,7 @@ class Matcher:
         if last in self.rows_by_last and last not in self.known_ends:
             ends: dict[tuple[str, ...], set[int]] = {}
             for row in self.rows_by_last[last]:
-                parts = tuple(path_parts(self.ids[row]))
+                parts = tuple(_path_parts(self.ids[row]))
                 for start in range(len(parts)):
                     ends.setdefault(parts[start:], set()).add(row)
             self.known_ends[last] = {end: frozenset(rows) for end, rows in ends.items()}
@@ -85,7 +85,7 @@ class Matcher:
     @cached_property
     def depth(self) -> int:
         """Parts of the deepest identity: no longer end of a path can be one."""
-        return max((len(path_parts(name)) for name in self.ids), default=0)
+        return max((len(_path_parts(name)) for name in self.ids), default=0)
 
     @cached_property
     def rows_by_text(self) -> dict[str, frozenset[int]]:
@@ -134,25 +134,25 @@ def agreed(found: Iterable[frozenset[int]]) -> frozenset[int]:
     return common or frozenset.union(*clues)
 
 
-def paths_in(name: str) -> list[list[str]]:
+def _paths_in(name: str) -> list[list[str]]:
     """The paths that a name may stand for, cut into parts: as it is, and as an address with what is encoded in it."""
     if len(name) > LONGEST_NAME:
         return []
-    found = [path_parts(name)]
+    found = [_path_parts(name)]
     if name.startswith("/") or "://" in name:
         try:
             address = urlsplit(name)
         except ValueError:
-            return usable(found)
+            return _usable(found)
         inside = parse_qs(address.query).get("d", [])  # Label Studio's local files: /data/local-files/?d=...
-        found += [path_parts(path) for path in (inside or [unquote(address.path)])]
+        found += [_path_parts(path) for path in (inside or [unquote(address.path)])]
     found += [[UPLOADED.sub("", parts[-1], count=1)] for parts in found if "upload" in parts]
-    return usable(found)
+    return _usable(found)
 
 
-def usable(paths: list[list[str]]) -> list[list[str]]:
+def _usable(paths: list[list[str]]) -> list[list[str]]:
     return [parts for parts in paths if 0 < len(parts) <= MOST_PARTS]
 
 
-def path_parts(name: str) -> list[str]:
+def _path_parts(name: str) -> list[str]:
     return [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]

@@ -99,7 +99,7 @@ def outgoing(record: Record, pool: Pool, artifacts: Artifacts | None = None) -> 
     data: Mapping[str, Any] = {} if last is None else last.data
     read = model_file = None
     if artifacts is not None and data:
-        read = partial(probabilities, artifacts, data["predictions"])
+        read = partial(_probabilities, artifacts, data["predictions"])
         model_file = artifacts.path(data["model"]) if data.get("model") else None
     return Outgoing(
         ids=pool.ids,
@@ -114,5 +114,5 @@ def outgoing(record: Record, pool: Pool, artifacts: Artifacts | None = None) -> 
     )
 
 
-def probabilities(artifacts: Artifacts, key: str) -> np.ndarray:
+def _probabilities(artifacts: Artifacts, key: str) -> np.ndarray:
     return artifacts.predictions(key).probs

@@ -50,15 +50,15 @@ def parquet_stream(rows: Iterable[Sequence[Any]], schema: Any) -> Iterator[bytes
     with parquet.ParquetWriter(pyarrow.PythonFile(drain, mode="w"), schema, compression="zstd") as writer:
         for batch in in_batches(rows):
             by_column = zip(*batch, strict=True)
-            columns = [column_of(values, field.type) for values, field in zip(by_column, schema, strict=True)]
+            columns = [_column_of(values, field.type) for values, field in zip(by_column, schema, strict=True)]
             writer.write_batch(pyarrow.RecordBatch.from_arrays(columns, schema=schema))
             yield drain.taken()
     yield drain.taken()
 
 
-def column_of(values: Sequence[Any], kind: Any) -> Any:
+def _column_of(values: Sequence[Any], kind: Any) -> Any:
     is_text = pyarrow.types.is_string(kind)
-    cells = [clean(value) if value else value for value in values] if is_text else values
+    cells = [_clean(value) if value else value for value in values] if is_text else values
     if pyarrow.types.is_timestamp(kind):
         return pyarrow.array(cells, pyarrow.string()).cast(kind)
     return pyarrow.array(cells, kind)
@@ -75,7 +75,7 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def clean(text: str) -> str:
+def _clean(text: str) -> str:
     """The text, which UTF-8 has room for from now on."""
     return text if text.isascii() else encoded(text).decode()
 

@@ -19,14 +19,14 @@ Values = dict[str, Any]
 def rows_of(events: Sequence[Event]) -> list[Values]:
     """A row for each event, all but its number; `at` is now where it was not said."""
     now = time.time()
-    rows = [row_of(event, now) for event in events]
+    rows = [_row_of(event, now) for event in events]
     keys = Counter((row["annotator"], row["key"]) for row in rows if row["key"] is not None)
     if twice := [key for (_, key), times in keys.items() if times > 1]:
         raise UnderstudyError(f"key {twice[0]!r} is given to two events at once; give it to the first only")
     return rows
 
 
-def row_of(event: Event, now: float) -> Values:
+def _row_of(event: Event, now: float) -> Values:
     if event.kind not in KINDS:
         raise UnderstudyError(f"{event.kind!r} is no kind of event; the kinds are {', '.join(sorted(KINDS))}")
     if event.seq:
@@ -43,7 +43,7 @@ def row_of(event: Event, now: float) -> Values:
         "item": event.item,
         "annotator": name(event.annotator, "an annotator's name"),
         "key": name(event.key, "a key"),
-        "data": json_of(event.data),
+        "data": _json_of(event.data),
     }
 
 
@@ -57,16 +57,16 @@ def name(text: str | None, what: str) -> str | None:
     return text
 
 
-def json_of(data: Mapping[str, Any]) -> str:
+def _json_of(data: Mapping[str, Any]) -> str:
     """JSON in ASCII, in which any character survives any database."""
     try:
-        require_plain(data, "data")
+        _require_plain(data, "data")
         return json.dumps(dict(data), allow_nan=False, separators=(",", ":"), default=dict)
     except RecursionError:
         raise UnderstudyError("data of an event is nested too deep, or holds itself; make it flat") from None
 
 
-def require_plain(value: object, where: str) -> None:
+def _require_plain(value: object, where: str) -> None:
     """One line unless JSON has this value and gives the same one back; tuples come back as lists."""
     if value is None or isinstance(value, str):
         return
@@ -80,10 +80,10 @@ def require_plain(value: object, where: str) -> None:
         for key, held in value.items():
             if not isinstance(key, str):
                 raise UnderstudyError(f"{where} of an event has the key {key!r}; keys are text")
-            require_plain(held, f"{where}.{key}")
+            _require_plain(held, f"{where}.{key}")
     elif isinstance(value, list | tuple):
         for place, held in enumerate(value):
-            require_plain(held, f"{where}[{place}]")
+            _require_plain(held, f"{where}[{place}]")
     else:
         raise UnderstudyError(f"{where} of an event is a {type(value).__name__}; JSON has numbers, text, lists, dicts")
 

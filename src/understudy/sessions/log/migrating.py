@@ -19,7 +19,7 @@ ONE_AT_A_TIME: Final = threading.Lock()  # alembic's context is the whole proces
 def bring_to_head(store: Store) -> None:
     """Tables as this version knows them; a line where that cannot be."""
     with store.engine.connect() as connection:
-        if is_at_head(connection, store):
+        if _is_at_head(connection, store):
             return
         connection.rollback()
         if not store.hold(connection, PATIENCE):
@@ -27,15 +27,15 @@ def bring_to_head(store: Store) -> None:
         try:
             with connection.begin():
                 store.begin_writing(connection)
-                if not is_at_head(connection, store):  # by another process, meanwhile
+                if not _is_at_head(connection, store):  # by another process, meanwhile
                     store.make_room(connection)
-                    upgrade(connection)
+                    _upgrade(connection)
         finally:
             store.let_go()
 
 
-def is_at_head(connection: Connection, store: Store) -> bool:
-    found = revision_of(connection)
+def _is_at_head(connection: Connection, store: Store) -> bool:
+    found = _revision_of(connection)
     if found is not None and found not in REVISIONS:
         raise UnderstudyError(
             f"{store.name} was written by a newer version of understudy; upgrade: pip install -U understudy"
@@ -47,7 +47,7 @@ def is_at_head(connection: Connection, store: Store) -> bool:
     return found == REVISIONS[-1]
 
 
-def revision_of(connection: Connection) -> str | None:
+def _revision_of(connection: Connection) -> str | None:
     # Not asked of alembic, whose import takes longer than opening a log.
     if not inspect(connection).has_table("alembic_version"):
         return None
@@ -55,7 +55,7 @@ def revision_of(connection: Connection) -> str | None:
     return None if found is None else str(found)
 
 
-def upgrade(connection: Connection) -> None:
+def _upgrade(connection: Connection) -> None:
     """Run the migrations that are missing, inside the transaction of this connection."""
     from alembic import command
     from alembic.config import Config

@@ -62,7 +62,7 @@ class PostgresStore:
         place = self.settings.get("host") or "this machine"
         self.name = f"the database {self.settings.get('dbname') or ''} on {place}".replace("  ", " ")
         self.read_only = read_only
-        self.schema = schema_of(project)
+        self.schema = _schema_of(project)
         self.number = int.from_bytes(hashlib.sha256(self.schema.encode()).digest()[:8], signed=True)
         self.engine = create_engine("postgresql+psycopg://", creator=self._connect, poolclass=NullPool)
 
@@ -76,13 +76,13 @@ class PostgresStore:
                 connection.execute(setting.encode())
             connection.execute(f'SET search_path = "{self.schema}"'.encode())
             # Stronger promises of the server's own, such as a second machine, are kept.
-            if setting_of(connection, "synchronous_commit") in ("off", "local"):
+            if _setting_of(connection, "synchronous_commit") in ("off", "local"):
                 connection.execute("SET synchronous_commit = on")
             if self.read_only:
                 connection.execute("SET default_transaction_read_only = on")
-            if (encoding := setting_of(connection, "server_encoding")) != "UTF8":
+            if (encoding := _setting_of(connection, "server_encoding")) != "UTF8":
                 raise UnderstudyError(f"{self.name} is in {encoding}; make one with: createdb -E UTF8 NAME")
-            if setting_of(connection, "fsync") != "on":
+            if _setting_of(connection, "fsync") != "on":
                 LOG.warning("%s runs with fsync off: a power cut may lose labels", self.name)
             connection.autocommit = False
         except BaseException:
@@ -138,12 +138,12 @@ class PostgresStore:
         )
 
 
-def setting_of(connection: "psycopg.Connection[Any]", name: str) -> str:
+def _setting_of(connection: "psycopg.Connection[Any]", name: str) -> str:
     found = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
     return str(found[0]) if found else ""
 
 
-def schema_of(project: str) -> str:
+def _schema_of(project: str) -> str:
     """The schema of a project: readable, and another for every project."""
     readable = re.sub(r"[^a-z0-9]+", "_", project.lower()).strip("_")[:32]
     return f"understudy_{readable}_{hashlib.sha256(project.encode()).hexdigest()[:12]}".replace("__", "_")

@@ -44,7 +44,7 @@ class SqliteStore:
 
     def _connect(self) -> sqlite3.Connection:
         # Made once only: a file that was deleted while it was in use must not come back empty.
-        connection = self._reading() if self.read_only else opened(self.path, "rwc" if self.identity is None else "rw")
+        connection = self._reading() if self.read_only else _opened(self.path, "rwc" if self.identity is None else "rw")
         try:
             if not self.read_only and not make_durable(connection):
                 LOG.warning("%s: no write-ahead log is possible on its disk; every label takes longer", self.name)
@@ -56,7 +56,7 @@ class SqliteStore:
         return connection
 
     def _reading(self) -> sqlite3.Connection:
-        connection = opened(self.path, "ro")
+        connection = _opened(self.path, "ro")
         try:
             connection.execute("SELECT 1 FROM sqlite_master").fetchone()
         except sqlite3.Error as error:
@@ -65,7 +65,7 @@ class SqliteStore:
             is_forbidden = error.sqlite_errorname.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN"))
             if not is_forbidden or self.path.with_name(f"{self.path.name}-wal").exists():
                 raise
-            return opened(self.path, "ro&immutable=1")
+            return _opened(self.path, "ro&immutable=1")
         return connection
 
     def make_room(self, connection: Connection) -> None:
@@ -103,15 +103,15 @@ class SqliteStore:
 
     def did_not_happen(self, error: DBAPIError) -> bool:
         # A failed sync is another matter: the commit may be in the file, and count when it is opened again.
-        return code(error).startswith(("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_CONSTRAINT"))
+        return _code(error).startswith(("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_CONSTRAINT"))
 
     def reason(self, error: DBAPIError) -> str:
-        found = code(error)
+        found = _code(error)
         known = next((line for start, line in REASONS.items() if found.startswith(start)), None)
         return (known or "{name} could not be used ({error}); send this again").format(name=self.name, error=error.orig)
 
 
-def opened(path: Path, mode: str) -> sqlite3.Connection:
+def _opened(path: Path, mode: str) -> sqlite3.Connection:
     # Without an isolation level the module begins no transactions behind our back.
     return sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}",
@@ -140,5 +140,5 @@ def make_durable(connection: sqlite3.Connection) -> bool:
     return mode == "wal"
 
 
-def code(error: DBAPIError) -> str:
+def _code(error: DBAPIError) -> str:
     return str(getattr(error.orig, "sqlite_errorname", ""))

@@ -26,12 +26,12 @@ def read(folder: Path) -> list[LeftOut]:
     """What was written; a file that cannot be read counts for nothing, since all can be tried again."""
     try:
         lines = (folder / FILE).read_text(encoding="utf-8").splitlines()
-        return [from_line(line) for line in lines]
+        return [_from_line(line) for line in lines]
     except (OSError, ValueError, TypeError, KeyError):
         return []
 
 
-def from_line(line: str) -> LeftOut:
+def _from_line(line: str) -> LeftOut:
     values = json.loads(line)
     stamp = values.pop("stamp")
     return LeftOut(Fault(**values), None if stamp is None else (int(stamp[0]), int(stamp[1])))

@@ -55,19 +55,19 @@ def is_named(source: str | Path) -> bool:
 def opened(source: str | Path, columns: Mapping[str, str] | None) -> Source:
     """The source that people name now. A name that is a path as well is an error."""
     dataset = load(source, columns=columns)
-    return of_pool(dataset.name, dataset.pool, None if is_named(source) else Path(source).expanduser())
+    return _of_pool(dataset.name, dataset.pool, None if is_named(source) else Path(source).expanduser())
 
 
 def reopened(origin: Origin, project: Path) -> Source | None:
     """The source of a project, or None where it is not there now."""
     if origin.name is not None:
         named = load_named(origin.name) if origin.name in known_names() else load(origin.name, columns=origin.columns)
-        return of_pool(named.name, named.pool, None)
+        return _of_pool(named.name, named.pool, None)
     place = origin.place(project)
     return None if place is None else opened(place, origin.columns)
 
 
-def of_pool(name: str, pool: Pool, path: Path | None) -> Source:
+def _of_pool(name: str, pool: Pool, path: Path | None) -> Source:
     notes = []
     if pool.items is None:
         notes.append(f"{name} has features and nothing to show: its {count(pool.ids, 'item')} are shown by their names")
@@ -78,12 +78,12 @@ def of_pool(name: str, pool: Pool, path: Path | None) -> Source:
     if isinstance(pool.items, StoredImages):  # what a project holds is shown to others
         pool = replace(pool, items=pool.items.confined_to(base))
     if isinstance(pool.items, ImageFiles) and not path.is_dir():
-        notes += outside(path, pool.items)
+        notes += _outside(path, pool.items)
     made_by = str(read_about(path)["identity"]) if path.is_dir() and is_features(path) else None
     return Source(name, pool, base, None if path.is_dir() else path, is_folder, made_by, tuple(notes))
 
 
-def outside(table: Path, items: ImageFiles) -> list[str]:
+def _outside(table: Path, items: ImageFiles) -> list[str]:
     """A note on files that a table lists and that do not lie in its folder."""
     folder = os.path.realpath(table.parent)
     listed = zip(items.names, real_paths(items.paths), strict=True)
@@ -123,7 +123,7 @@ def classes_of(source: Source, given: Sequence[str] | None, import_labels: bool)
     counts = {pool.classes[label]: n for label, n in sorted(labelled.items())}
     if given is not None:
         known = checked_classes(given)
-        return Classes(known, False, import_labels, others(counts, known) if import_labels else ())
+        return Classes(known, False, import_labels, _others(counts, known) if import_labels else ())
     if source.is_folder and not import_labels:
         return Classes((), False, False)
     if source.is_folder and len(pool.classes) == 1:
@@ -132,7 +132,7 @@ def classes_of(source: Source, given: Sequence[str] | None, import_labels: bool)
     return Classes(checked_classes(pool.classes), True, import_labels)
 
 
-def others(counts: Mapping[str, int], known: Sequence[str]) -> tuple[str, ...]:
+def _others(counts: Mapping[str, int], known: Sequence[str]) -> tuple[str, ...]:
     """A note on labels that are none of the classes given."""
     foreign = {name: n for name, n in counts.items() if name.strip() not in known}
     if not foreign:

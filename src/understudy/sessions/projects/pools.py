@@ -87,22 +87,22 @@ def freeze(folder: Path, before: Any | None, added: Any, features: np.ndarray) -
     path = features_path(folder, len(table))
     path.parent.mkdir(exist_ok=True)
     draft = path.with_name(".features.draft")  # always the same, so that what a kill leaves is written over
-    write_array(draft, blocks([*([] if old is None else [old]), features]), (len(table), features.shape[1]))
+    write_array(draft, _blocks([*([] if old is None else [old]), features]), (len(table), features.shape[1]))
     draft.replace(path)
     sync_folder(path.parent)
     with whole(folder / ITEMS) as file:
         pq.write_table(table, file)
-    remove_others(folder, path)
+    _remove_others(folder, path)
     return table
 
 
-def blocks(arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+def _blocks(arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     for array in arrays:
         for start in range(0, len(array), BLOCK):
             yield array[start : start + BLOCK]
 
 
-def remove_others(folder: Path, kept: Path) -> None:
+def _remove_others(folder: Path, kept: Path) -> None:
     """Features of fewer items are of no use any more. Who has them open keeps them."""
     for path in (folder / FEATURES).glob("features-*.npy"):
         if path != kept:
@@ -121,7 +121,7 @@ def rows_of(
         texts = [writable(text) for text in items.texts]
     elif items is None:
         texts = [writable(name) for name in pool.ids]  # nothing else can be shown of these
-    paths = kept_paths(items.paths, base) if isinstance(items, ImageFiles) else nothing
+    paths = _kept_paths(items.paths, base) if isinstance(items, ImageFiles) else nothing
     labels = [pool.classes[label] if label >= 0 else None for label in labels_of(pool)] if with_labels else nothing
     columns = {"row": range(len(pool)), "id": ids, "path": paths, "text": texts, "label": labels, **marks}
     return pa.table({field.name: pa.array(columns[field.name], field.type) for field in SCHEMA}, schema=SCHEMA)
@@ -130,17 +130,17 @@ def rows_of(
 def marks_of(pool: Pool) -> dict[str, list[Any]]:
     """What an item's content is known by, where it costs little: files that came with features are not read."""
     nothing: list[Any] = [None] * len(pool)
-    return {"digest": digests(pool.items) or nothing, "size": nothing, "mtime_ns": nothing}
+    return {"digest": _digests(pool.items) or nothing, "size": nothing, "mtime_ns": nothing}
 
 
-def digests(items: Items | None) -> list[str] | None:
+def _digests(items: Items | None) -> list[str] | None:
     """Digests of items that are in memory; None for others."""
     if not isinstance(items, Texts | ArrayImages):
         return None
     return [digest_of(items.read(row)).hex() for row in range(len(items))]
 
 
-def kept_paths(paths: Sequence[Path], base: Path | None) -> list[bytes]:
+def _kept_paths(paths: Sequence[Path], base: Path | None) -> list[bytes]:
     """Real paths: from the base where they lie in it, whole where they do not."""
     root = None if base is None else os.path.realpath(base)
     found = []
@@ -158,7 +158,7 @@ def matched(table: Any, pool: Pool) -> tuple[dict[int, int], list[int]]:
     """
     ids = table["id"].to_pylist()
     known: dict[int, int] = {}
-    contents = digests(pool.items) if counts_only(pool) else None
+    contents = _digests(pool.items) if _counts_only(pool) else None
     if contents is None:
         rows = {name: row for row, name in enumerate(ids)}
         names = [writable(name) for name in pool.ids]
@@ -176,7 +176,7 @@ def matched(table: Any, pool: Pool) -> tuple[dict[int, int], list[int]]:
     return known, new
 
 
-def counts_only(pool: Pool) -> bool:
+def _counts_only(pool: Pool) -> bool:
     """Whether the names of items say no more than where they stand."""
     names = getattr(pool.items, "names", None)
     if isinstance(pool.items, Texts) and names is not None:
@@ -201,10 +201,10 @@ def pool_of(table: Any, features: np.ndarray, classes: tuple[str, ...], base: Pa
     """The pool of a project; `base` and `source` are what its data is now, where it is there."""
     ids = tuple(table["id"].to_pylist())
     known = {} if source is None else matched(table, source)[0]
-    return Pool(ids, items=shown(table, ids, base, source, known), features=features, classes=classes)
+    return Pool(ids, items=_shown(table, ids, base, source, known), features=features, classes=classes)
 
 
-def shown(table: Any, ids: tuple[str, ...], base: Path | None, source: Pool | None, known: Mapping[int, int]) -> Items:
+def _shown(table: Any, ids: tuple[str, ...], base: Path | None, source: Pool | None, known: Mapping[int, int]) -> Items:
     """The raw items: texts as they were, files where they are now, and images out of the source."""
     texts, paths = table["text"].to_pylist(), table["path"].to_pylist()
     items = None if source is None else source.items
@@ -212,7 +212,7 @@ def shown(table: Any, ids: tuple[str, ...], base: Path | None, source: Pool | No
         return Texts(texts, ids)
     if None in paths:
         if isinstance(items, ArrayImages) and len(known) == len(ids):
-            return in_place(items, [known[row] for row in range(len(ids))])
+            return _in_place(items, [known[row] for row in range(len(ids))])
         return SourceImages(items, known, ids, table["digest"].to_pylist())
     root = Path() if base is None else Path(os.path.realpath(base))
     now: dict[int, str] = {}
@@ -223,6 +223,6 @@ def shown(table: Any, ids: tuple[str, ...], base: Path | None, source: Pool | No
     return PinnedImages(kept, ids)
 
 
-def in_place(items: ArrayImages, rows: list[int]) -> ArrayImages:
+def _in_place(items: ArrayImages, rows: list[int]) -> ArrayImages:
     """These rows of an array; the array itself where they are all of it, since it may be large."""
     return items if rows == list(range(len(items))) else items.take(rows)

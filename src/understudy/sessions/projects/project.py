@@ -39,7 +39,7 @@ def create_or_open(
     the source: folders are no classes then, and of a label column only the classes are taken. What contradicts a
     project that exists is a Conflict.
     """
-    given = given_classes(classes, classes_file)
+    given = _given_classes(classes, classes_file)
     settings = checked({name: value for name, value in overrides.items() if value is not None})
     if demo and source is not None:
         raise UnderstudyError(f"the demo brings its own data; leave out {source} or --demo")
@@ -47,17 +47,17 @@ def create_or_open(
     with errors_in_one_line():
         folder = folder_for(source, project, demo)
         if is_project(folder):
-            data = None if is_same(source, folder) else source
-            return reopen(folder, data, given, encoder, store, columns, device, settings)
+            data = None if _is_same(source, folder) else source
+            return _reopen(folder, data, given, encoder, store, columns, device, settings)
         if source is None:
             raise UnderstudyError(f"{folder} is no project; give the data to label as well, or a project's folder")
         if not origins.is_named(source) and is_project(Path(source).expanduser()):
             raise Conflict(f"{source} is a project already; give it alone, without --project")
         labels = folder_labels and not demo
-        return create(folder, source, given, encoder, store, columns, labels, device, settings)
+        return _create(folder, source, given, encoder, store, columns, labels, device, settings)
 
 
-def create(
+def _create(
     folder: Path,
     data: str | Path,
     given: tuple[str, ...] | None,
@@ -74,7 +74,7 @@ def create(
     source = origins.opened(data, columns)
     found = origins.classes_of(source, given, import_labels)
     if encoder is not None:
-        require_items(source)
+        _require_items(source)
     made = None if encoder is None else encoder_choice.named(encoder, source.kind, device)
     named = None if columns is None else dict(columns)
     about = About(
@@ -95,7 +95,7 @@ def create(
     return Project(folder, about, source, url, notes=(*source.notes, *found.notes), device=device, encoder=made)
 
 
-def reopen(
+def _reopen(
     folder: Path,
     data: str | Path | None,
     given: tuple[str, ...] | None,
@@ -110,20 +110,20 @@ def reopen(
     url = store_of(folder, about.store, store)
     is_begun = (folder / pools.ITEMS).exists()
     if is_begun:
-        require_same(folder, about, given, encoder, settings)
+        _require_same(folder, about, given, encoder, settings)
     if columns is not None and dict(columns) != about.origin.columns:
         named = about.origin.columns or "that have the usual names"
         raise Conflict(f"{folder} was made with the columns {named}; leave out --columns")
-    about = moved(folder, about, data)
-    source, notes = found_again(folder, about)
+    about = _moved(folder, about, data)
+    source, notes = _found_again(folder, about)
     if not is_begun and source is not None:
-        about = redrafted(about, source, given, encoder, device, settings)
+        about = _redrafted(about, source, given, encoder, device, settings)
         about.write(folder)
     names = new_names(source, about, given or ())
     return Project(folder, about, source, url, new_classes=names, notes=notes, device=device)
 
 
-def redrafted(
+def _redrafted(
     about: About,
     source: origins.Source,
     given: tuple[str, ...] | None,
@@ -133,7 +133,7 @@ def redrafted(
 ) -> About:
     """What is given now, in place of what was given before: nothing was labelled yet, so nothing is lost."""
     if encoder is not None:
-        require_items(source)
+        _require_items(source)
         encoder_choice.named(encoder, source.kind, device)
         about = replace(about, encoder=encoder, own_features=False)
     kept = about.settings.classes if about.classes_from == "given" else None
@@ -142,7 +142,7 @@ def redrafted(
     return replace(about, settings=Settings.from_json(changed), classes_from="source" if found.from_source else "given")
 
 
-def require_same(
+def _require_same(
     folder: Path, about: About, given: tuple[str, ...] | None, encoder: str | None, settings: Mapping[str, Any]
 ) -> None:
     """An error where something is given that a project has settled otherwise."""
@@ -159,12 +159,12 @@ def require_same(
             raise Conflict(f"{folder} was made with {name} = {before}, which stays; {value} is for a new project")
 
 
-def require_items(source: origins.Source) -> None:
+def _require_items(source: origins.Source) -> None:
     if source.pool.items is None:
         raise UnderstudyError(f"{source.name} has features and no items, so there is nothing to encode; drop --encoder")
 
 
-def found_again(folder: Path, about: About) -> tuple[origins.Source | None, tuple[str, ...]]:
+def _found_again(folder: Path, about: About) -> tuple[origins.Source | None, tuple[str, ...]]:
     """The project's data, or a note: what was done can be looked at and taken out without it."""
     reason = ""
     try:
@@ -180,7 +180,7 @@ def found_again(folder: Path, about: About) -> tuple[origins.Source | None, tupl
     return source, source.notes
 
 
-def moved(folder: Path, about: About, data: str | Path | None) -> About:
+def _moved(folder: Path, about: About, data: str | Path | None) -> About:
     """The project with its data at the path given now, if that is where it went; an error if it is other data."""
     origin = about.origin
     if data is None or (origin.name is not None and str(data) == origin.name):
@@ -196,7 +196,7 @@ def moved(folder: Path, about: About, data: str | Path | None) -> About:
     raise Conflict(f"{folder} is the project of {origin}, not of {data}; give another --project")
 
 
-def is_same(source: str | Path | None, folder: Path) -> bool:
+def _is_same(source: str | Path | None, folder: Path) -> bool:
     """Whether the source is the project's folder itself, or there is none."""
     if source is None or origins.is_named(source):
         return source is None
@@ -204,7 +204,7 @@ def is_same(source: str | Path | None, folder: Path) -> bool:
     return is_project(path) and path.resolve() == folder.resolve()
 
 
-def given_classes(classes: Sequence[str] | None, file: Path | None) -> tuple[str, ...] | None:
+def _given_classes(classes: Sequence[str] | None, file: Path | None) -> tuple[str, ...] | None:
     if classes is not None and file is not None:
         raise UnderstudyError("classes are given by name or in a file, not both; leave out one")
     if file is not None:

@@ -107,10 +107,10 @@ def read(folder: Path) -> About:
 
 def kept_url(url: str) -> str:
     """Where a log is, without a password, as it may be written down."""
-    return without_password(full_url(url))
+    return without_password(_full_url(url))
 
 
-def full_url(url: str) -> str:
+def _full_url(url: str) -> str:
     """The URL of a log, the path of a file from the root: from another folder, one from here would be another log."""
     if url.startswith(SQLITE):
         path = url.removeprefix(SQLITE)
@@ -129,4 +129,4 @@ def store_of(folder: Path, kept: str | None, given: str | None) -> str:
     if kept_url(given) != kept:
         where = kept or "in its folder"
         raise Conflict(f"the log of {folder} is {where}, not {kept_url(given)}; leave out the store, or give that one")
-    return full_url(given)
+    return _full_url(given)

@@ -216,7 +216,7 @@ class Project:
                 on_progress=partial(self.tell, progress, ""),
                 on_wait=partial(self.tell, progress, encoder.name, 0, len(pool)),
             )
-            features, marks, kept = made_in(draft)
+            features, marks, kept = _made_in(draft)
             faults = list(made.faults)
             rows = {name: row for row, name in enumerate(map(writable, pool.ids))}
             pool = pool.take([rows[name] for name in kept])
@@ -262,7 +262,7 @@ class Project:
         return self.made_encoder
 
 
-def made_in(folder: Path) -> tuple[np.ndarray, dict[str, list[Any]], list[str]]:
+def _made_in(folder: Path) -> tuple[np.ndarray, dict[str, list[Any]], list[str]]:
     """What `embed` left in a folder: features, what contents are known by, and the names of the items used."""
     table = pq.read_table(folder / "items.parquet", columns=["id", "digest", "size", "mtime_ns"])
     features = np.load(folder / "features.npy", mmap_mode="r", allow_pickle=False)

@@ -77,15 +77,15 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
         if name == "classes":
             found[name] = checked_classes(value)
         elif name == "learner":
-            found[name] = checked_learner(value)
+            found[name] = _checked_learner(value)
         elif name == "method":
-            found[name] = checked_method(value)
+            found[name] = _checked_method(value)
         elif name == "basis_size" and value is None:
             found[name] = None
         elif name in NUMBERS:
-            found[name] = number(value, name, *NUMBERS[name])
+            found[name] = _number(value, name, *NUMBERS[name])
         else:
-            found[name] = whole(value, name, *WHOLE_NUMBERS[name])
+            found[name] = _whole(value, name, *WHOLE_NUMBERS[name])
     return found
 
 
@@ -121,19 +121,19 @@ def checked_class(name: object) -> str:
     return stripped
 
 
-def checked_learner(name: object) -> str:
+def _checked_learner(name: object) -> str:
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise UnderstudyError(f"learner must be a name such as modern; got {name!r}")
     return name.strip()
 
 
-def checked_method(name: object) -> str:
+def _checked_method(name: object) -> str:
     if not isinstance(name, str) or name not in METHODS:
         raise UnderstudyError(f"method must be {' or '.join(METHODS)}; got {name!r}")
     return name
 
 
-def number(value: object, name: str, low: float, high: float) -> float:
+def _number(value: object, name: str, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise UnderstudyError(f"{name} must be a number from {low:g} to {high:g}; got {value!r}")
     if not low <= value <= high:
@@ -141,7 +141,7 @@ def number(value: object, name: str, low: float, high: float) -> float:
     return float(value)
 
 
-def whole(value: object, name: str, low: int, high: int) -> int:
+def _whole(value: object, name: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise UnderstudyError(f"{name} must be a whole number from {low} to {high}; got {value!r}")
     return value

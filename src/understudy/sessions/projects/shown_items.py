@@ -64,7 +64,7 @@ class SourceImages:
         if self.digests[row] not in (None, digest_of(content).hex()):
             problem = "another image stands in its place now"
             raise ItemFault(Fault(self.names[row], problem, "put the source back as it was"))
-        return as_png(self.items, place, content) if isinstance(self.items, ArrayImages) else content
+        return _as_png(self.items, place, content) if isinstance(self.items, ArrayImages) else content
 
     def decode(self, row: int, content: bytes) -> tuple[Image.Image, tuple[Fault, ...]]:
         return images.decode(content, self.names[row])
@@ -77,7 +77,7 @@ class SourceImages:
         return SourceImages(self.items, kept, [self.names[row] for row in rows], [self.digests[row] for row in rows])
 
 
-def as_png(items: ArrayImages, row: int, content: bytes) -> bytes:
+def _as_png(items: ArrayImages, row: int, content: bytes) -> bytes:
     stream = io.BytesIO()
     items.decode(row, content)[0].save(stream, "PNG")
     return stream.getvalue()

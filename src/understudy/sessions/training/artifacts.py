@@ -58,7 +58,7 @@ class Artifacts:
         handle, name = tempfile.mkstemp(dir=self.folder, prefix=DRAFT)
         try:
             with os.fdopen(handle, "wb") as file:
-                for block in blocks_of(source):
+                for block in _blocks_of(source):
                     state.update(block)
                     file.write(block)
                 file.flush()
@@ -84,7 +84,7 @@ class Artifacts:
     def verify(self, key: str) -> bool:
         """Whether the file is there and its content is what it was."""
         try:
-            content = blocks_of(self.path(key))
+            content = _blocks_of(self.path(key))
             state = hashlib.sha256()
             for block in content:
                 state.update(block)
@@ -119,7 +119,7 @@ class Artifacts:
             draft.unlink(missing_ok=True)
 
 
-def blocks_of(source: Path | bytes) -> Iterator[bytes]:
+def _blocks_of(source: Path | bytes) -> Iterator[bytes]:
     if isinstance(source, bytes):
         yield source
         return

@@ -12,7 +12,7 @@ from typing import Final
 NICENESS: Final = 10
 
 
-def stand_back() -> None:
+def _stand_back() -> None:
     """Let everybody else go first."""
     if hasattr(os, "nice"):
         os.nice(NICENESS)
@@ -23,7 +23,7 @@ def stand_back() -> None:
 
 if __name__ == "__main__":
     if "--gently" in sys.argv:
-        stand_back()
+        _stand_back()
     from understudy.sessions.training.trainer import main
 
     sys.exit(main(sys.argv[1:]))

@@ -67,9 +67,9 @@ def read_given(path: Path, ids: Sequence[str], classes: Sequence[str]) -> Given:
         raise UnderstudyError("predictions need classes to be for; add the classes first, with --classes")
     suffix = path.suffix.lower()
     if suffix in ARRAYS:
-        scores = read_arrays(path)
+        scores = _read_arrays(path)
     elif suffix in READERS:
-        scores = read_scores(path, classes)
+        scores = _read_scores(path, classes)
     else:
         known = ", ".join((*ARRAYS, *READERS))
         raise UnderstudyError(f"{path} is no file of predictions that can be read; give one of {known}")
@@ -79,12 +79,12 @@ def read_given(path: Path, ids: Sequence[str], classes: Sequence[str]) -> Given:
             f"{scores.values.shape}"
         )
     notes = list(scores.notes)
-    placed = in_columns(scores, classes, path, notes)
-    placed = in_rows(placed, scores.ids, ids, path, notes)
-    return Given(normalised(placed, scores.spreads, ids, path, notes), tuple(notes))
+    placed = _in_columns(scores, classes, path, notes)
+    placed = _in_rows(placed, scores.ids, ids, path, notes)
+    return Given(_normalised(placed, scores.spreads, ids, path, notes), tuple(notes))
 
 
-def read_arrays(path: Path) -> Scores:
+def _read_arrays(path: Path) -> Scores:
     """`probs`, or the only array there is; `ids` and `classes` beside it, if there are any."""
     try:
         if path.suffix.lower() == ".safetensors":
@@ -113,15 +113,15 @@ def read_arrays(path: Path) -> Scores:
     return Scores(values, ids, classes)
 
 
-def read_scores(path: Path, classes: Sequence[str]) -> Scores:
+def _read_scores(path: Path, classes: Sequence[str]) -> Scores:
     """A table: one column a class, or one row a class."""
 
     def choose(there: Sequence[str], _named: Mapping[str, str], source: str) -> dict[str, str]:
-        wide = {f"class {name}": column for name in classes if (column := column_of(name, there))}
+        wide = {f"class {name}": column for name in classes if (column := _column_of(name, there))}
         if NESTED in there:
             wide = {NESTED: NESTED}
         identity = usual("id", there) or usual("path", there)
-        label, probability = usual("label", there), first_of(PROBABILITY, there)
+        label, probability = usual("label", there), _first_of(PROBABILITY, there)
         if not wide and label is not None and probability is not None:
             wide = {"label": label, "probability": probability}
         if identity is None or not wide:
@@ -135,7 +135,7 @@ def read_scores(path: Path, classes: Sequence[str]) -> Scores:
     notes = tuple(f"{len(table.faults)} lines could not be read, the first: {fault}" for fault in table.faults[:1])
     names = [text_of(cell) or "" for cell in table.values["id"]]
     if "probability" in table.values:
-        return long_scores(path, names, table.values, classes, table.names, notes)
+        return _long_scores(path, names, table.values, classes, table.names, notes)
     if NESTED in table.values:
         maps = [cell if isinstance(cell, dict) else {} for cell in table.values[NESTED]]
         known = list(dict.fromkeys(str(name) for each in maps for name in each))
@@ -143,11 +143,11 @@ def read_scores(path: Path, classes: Sequence[str]) -> Scores:
     else:
         known = [role.removeprefix("class ") for role in table.values if role != "id"]
         columns = [list(table.values[f"class {name}"]) for name in known]
-    values = np.array([numbers(cells, table.names, path) for cells in columns]).reshape(len(known), len(names)).T
+    values = np.array([_numbers(cells, table.names, path) for cells in columns]).reshape(len(known), len(names)).T
     return Scores(values, names, known, notes=notes)
 
 
-def long_scores(
+def _long_scores(
     path: Path,
     names: Sequence[str],
     values: Mapping[str, Sequence[Any]],
@@ -159,7 +159,7 @@ def long_scores(
     labels = [text_of(cell) or "" for cell in values["label"]]
     if are_numbers := not set(labels) & set(classes) and all(label.isdecimal() for label in labels):
         labels = [classes[int(label)] if int(label) < len(classes) else label for label in labels]
-    probs = numbers(values["probability"], lines, path)
+    probs = _numbers(values["probability"], lines, path)
     row_of = {name: row for row, name in enumerate(dict.fromkeys(names))}
     column_of_label = {name: column for column, name in enumerate(dict.fromkeys(labels))}
     found = np.full((len(row_of), len(column_of_label)), np.nan)
@@ -173,7 +173,7 @@ def long_scores(
     return Scores(found, list(row_of), list(column_of_label), spreads=True, notes=notes)
 
 
-def numbers(cells: Sequence[Any], lines: Sequence[str], path: Path) -> np.ndarray:
+def _numbers(cells: Sequence[Any], lines: Sequence[str], path: Path) -> np.ndarray:
     """A column of scores; NaN for empty cells."""
     found = np.full(len(cells), np.nan)
     for row, cell in enumerate(cells):
@@ -187,17 +187,17 @@ def numbers(cells: Sequence[Any], lines: Sequence[str], path: Path) -> np.ndarra
     return found
 
 
-def column_of(name: str, there: Sequence[str]) -> str | None:
+def _column_of(name: str, there: Sequence[str]) -> str | None:
     """The column of a class: by its name, or as it is exported."""
     return next((column for column in there if column in (name, BEFORE + name)), None)
 
 
-def first_of(names: Sequence[str], there: Sequence[str]) -> str | None:
+def _first_of(names: Sequence[str], there: Sequence[str]) -> str | None:
     lower = {name.strip().lower(): name for name in reversed(there)}
     return next((lower[name] for name in names if name in lower), None)
 
 
-def in_columns(scores: Scores, classes: Sequence[str], path: Path, notes: list[str]) -> np.ndarray:
+def _in_columns(scores: Scores, classes: Sequence[str], path: Path, notes: list[str]) -> np.ndarray:
     """The scores in the order of the project's classes; NaN for those that the file does not name."""
     values = scores.values.astype(np.float64)
     if scores.classes is None:
@@ -216,15 +216,15 @@ def in_columns(scores: Scores, classes: Sequence[str], path: Path, notes: list[s
         )
     others = [name for name in scores.classes if name not in place]
     missing = [name for name in classes if name not in set(scores.classes)]
-    say(notes, others, "classes of the file are not in the project and were left out")
+    _say(notes, others, "classes of the file are not in the project and were left out")
     if not scores.spreads:
-        say(notes, missing, "classes have no prediction in the file and start at 0")
+        _say(notes, missing, "classes have no prediction in the file and start at 0")
     placed = np.full((len(values), len(classes)), np.nan)
     placed[:, [column for _, column in known]] = values[:, [i for i, _ in known]]
     return placed
 
 
-def in_rows(
+def _in_rows(
     placed: np.ndarray, names: Sequence[str] | None, ids: Sequence[str], path: Path, notes: list[str]
 ) -> np.ndarray:
     """The scores in the order of the pool; NaN for items that the file does not name."""
@@ -252,12 +252,12 @@ def in_rows(
             f"{path} names items such as {listed([printable(name) for name in unknown[:2]])}, the pool such as "
             f"{listed([printable(name) for name in ids[:2]])}; none is in both: check the column id"
         )
-    say(notes, unknown, "items of the file are not in the pool and were left out")
-    say(notes, [name for row, name in enumerate(ids) if row not in taken], "items have no prediction and start even")
+    _say(notes, unknown, "items of the file are not in the pool and were left out")
+    _say(notes, [name for row, name in enumerate(ids) if row not in taken], "items have no prediction and start even")
     return found
 
 
-def normalised(
+def _normalised(
     placed: np.ndarray, spreads: bool, ids: Sequence[str], path: Path, notes: list[str]
 ) -> Float[np.ndarray, "n c"]:
     """Scores as probabilities: no less than 0, and 1 in sum."""
@@ -282,12 +282,12 @@ def normalised(
         (is_empty & is_known.any(1), "items have only zeros and start even"),
         (is_off & ~is_empty, "items had scores that were scaled to sum to 1"),
     ):
-        say(notes, [ids[row] for row in np.flatnonzero(which).tolist()], what)
+        _say(notes, [ids[row] for row in np.flatnonzero(which).tolist()], what)
     probs[is_empty] = 1.0
     return (probs / probs.sum(1, keepdims=True)).astype(np.float32)
 
 
-def say(notes: list[str], names: Sequence[str], what: str) -> None:
+def _say(notes: list[str], names: Sequence[str], what: str) -> None:
     """A note on some names, the first of which are given."""
     if names:
         more = ", ..." if len(names) > SHOWN else ""

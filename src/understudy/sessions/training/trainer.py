@@ -45,7 +45,7 @@ OF_ROWS: Final = (
 def main(arguments: list[str]) -> int:
     """Do a job. 0: it is done; 1: it failed, and `result.json` says why."""
     if "--watched" in arguments:
-        threading.Thread(target=end_with_parent, daemon=True).start()
+        threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
     result = attempt(folder := Path(arguments[0]))
@@ -62,13 +62,13 @@ def write_job(folder: Path, job: Mapping[str, Any], inputs: Mapping[str, np.ndar
 def attempt(folder: Path) -> dict[str, Any]:
     """What came of the job in a folder, or in one line why nothing did."""
     try:
-        return carry_out(folder, json.loads((folder / JOB).read_text(encoding="utf-8")))
+        return _carry_out(folder, json.loads((folder / JOB).read_text(encoding="utf-8")))
     except BaseException as error:  # a learner of one's own may do anything, exit included
         traceback.print_exc()
-        return {"failed": reason_of(error)}
+        return {"failed": _reason_of(error)}
 
 
-def end_with_parent() -> None:
+def _end_with_parent() -> None:
     """Wait for the end of standard input, then end with all that was started here."""
     while os.read(0, 1024):
         pass
@@ -77,7 +77,7 @@ def end_with_parent() -> None:
     os._exit(1)
 
 
-def reason_of(error: BaseException) -> str:
+def _reason_of(error: BaseException) -> str:
     """Why it failed, in one line."""
     said = " ".join(str(error).split())
     if isinstance(error, MemoryError):
@@ -87,7 +87,7 @@ def reason_of(error: BaseException) -> str:
     return (said if isinstance(error, UnderstudyError) else f"{type(error).__name__}: {said}")[:LONGEST]
 
 
-def carry_out(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
+def _carry_out(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
     sys.path += [place for place in job["path"] if place not in sys.path]  # last, as for those who started us
     started = time.monotonic()
     features = read_features(Path(job["features"]))
@@ -100,13 +100,13 @@ def carry_out(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
     model = None
     if job["predictions"] is not None:
         given = artifacts.predictions(job["predictions"])
-        probs, rows = with_classes(given.probs, job["n_classes"]), given.trained_on
+        probs, rows = _with_classes(given.probs, job["n_classes"]), given.trained_on
     else:
-        model = fitted(features, rows, labels, job)
-        probs = predicted(model, features, job["n_classes"])
+        model = _fitted(features, rows, labels, job)
+        probs = _predicted(model, features, job["n_classes"])
     state = anchored(features, setup, inputs, job["n_classes"], probs, rows)
     stored = {
-        "model": None if model is None else put_model(artifacts, model, job),
+        "model": None if model is None else _put_model(artifacts, model, job),
         "predictions": job["predictions"] or artifacts.put_predictions(Predictions(probs, rows, labels)),
     }
     about = {"until": job["until"], "predictions": stored["predictions"], "n_classes": job["n_classes"]}
@@ -151,18 +151,18 @@ def setup_fits(features: np.ndarray, folder: Path, n_classes: int, options: Mapp
     return (
         about is not None
         and are_whole(folder)
-        and named(about.get("surrogate")) == named(options)
+        and _named(about.get("surrogate")) == _named(options)
         and about.get("n_classes", 0) <= n_classes
         and about.get("digest") == Features(features).digest()
     )
 
 
-def named(options: Mapping[str, Any] | None) -> dict[str, Any]:
+def _named(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Options with their method. A set-up of the version before names none and is the paper's, as all were."""
     return {"method": "paper", **(options or {})}
 
 
-def fitted(features: np.ndarray, rows: np.ndarray, labels: np.ndarray, job: Mapping[str, Any]) -> Model:
+def _fitted(features: np.ndarray, rows: np.ndarray, labels: np.ndarray, job: Mapping[str, Any]) -> Model:
     learner = make_learner(job["learner"])
     if learner.takes != "features":
         raise UnderstudyError(
@@ -171,7 +171,7 @@ def fitted(features: np.ndarray, rows: np.ndarray, labels: np.ndarray, job: Mapp
     return learner.fit(np.asarray(features[rows], dtype=np.float32), labels, job["n_classes"], seed=job["seed"])
 
 
-def predicted(model: Model, features: np.ndarray, n_classes: int) -> np.ndarray:
+def _predicted(model: Model, features: np.ndarray, n_classes: int) -> np.ndarray:
     probs = np.empty((len(features), n_classes), dtype=np.float32)
     for start in range(0, len(features), BLOCK):
         block = np.asarray(features[start : start + BLOCK], dtype=np.float32)
@@ -185,7 +185,7 @@ def predicted(model: Model, features: np.ndarray, n_classes: int) -> np.ndarray:
     return probs
 
 
-def with_classes(probs: np.ndarray, n_classes: int) -> np.ndarray:
+def _with_classes(probs: np.ndarray, n_classes: int) -> np.ndarray:
     """Predictions with a column for each class; those that came later have no probability."""
     more = n_classes - probs.shape[1]
     if more < 0:
@@ -213,7 +213,7 @@ def anchored(
     return surrogate.anchor(probs, trained_on).state_dict(whole=True)
 
 
-def put_model(artifacts: Artifacts, model: Model, job: Mapping[str, Any]) -> str | None:
+def _put_model(artifacts: Artifacts, model: Model, job: Mapping[str, Any]) -> str | None:
     """Keep the model, where there is a way to write it."""
     if not can_save(model):
         return None

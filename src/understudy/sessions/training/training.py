@@ -155,7 +155,7 @@ class Trainer:
             if run is None:
                 return
             run.is_stopped = True
-            kill(run)
+            _kill(run)
         run.over.wait()
 
     def _begin(self, job: Job | None) -> Run:
@@ -225,7 +225,7 @@ class Trainer:
                 process.wait(self.time_limit)
             except subprocess.TimeoutExpired:
                 is_late = True
-            kill(run)
+            _kill(run)
             code = process.wait()
             assert process.stdin is not None
             process.stdin.close()
@@ -235,9 +235,9 @@ class Trainer:
             raise UnderstudyError(
                 f"training took longer than {self.time_limit:g} s and was ended; choose a quicker learner"
             )
-        result = read_result(folder / RESULT)
+        result = _read_result(folder / RESULT)
         if result is None:
-            raise UnderstudyError(reason_for(code, folder / OUTPUT))
+            raise UnderstudyError(_reason_for(code, folder / OUTPUT))
         if "failed" in result:
             raise UnderstudyError(result["failed"])
         return result
@@ -245,7 +245,7 @@ class Trainer:
     def _tidy(self) -> None:
         """Remove what earlier jobs left, but for the last anchor."""
         shutil.rmtree(self.work / JOBS, ignore_errors=True)
-        for anchor in sorted((self.work / ANCHORS).glob("*-*"), key=age)[:-1]:
+        for anchor in sorted((self.work / ANCHORS).glob("*-*"), key=_age)[:-1]:
             remove(anchor)
         for folder in (self.work, self.work / ANCHORS):
             remove_drafts(folder)
@@ -268,27 +268,27 @@ def load_anchor(folder: Path) -> Mapping[str, np.ndarray]:
 
 def last_anchor(work: Path, until: int, predictions: str) -> Path | None:
     """The anchor that was made of these predictions and events, if it is still there."""
-    for folder in sorted((work / ANCHORS).glob("*-*"), key=age, reverse=True):
+    for folder in sorted((work / ANCHORS).glob("*-*"), key=_age, reverse=True):
         about = read_about(folder)
         if about is not None and (about.get("until"), about.get("predictions")) == (until, predictions):
             return folder
     return None
 
 
-def age(anchor: Path) -> tuple[str, int]:
+def _age(anchor: Path) -> tuple[str, int]:
     with suppress(OSError):
         return anchor.name.partition("-")[0], anchor.stat().st_mtime_ns
     return "", 0
 
 
-def kill(run: Run) -> None:
+def _kill(run: Run) -> None:
     """End a process and all that it started."""
     if run.process is not None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(run.process.pid, signal.SIGKILL)
 
 
-def read_result(path: Path) -> dict[str, Any] | None:
+def _read_result(path: Path) -> dict[str, Any] | None:
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -296,7 +296,7 @@ def read_result(path: Path) -> dict[str, Any] | None:
     return result if isinstance(result, dict) else None
 
 
-def reason_for(code: int, output: Path) -> str:
+def _reason_for(code: int, output: Path) -> str:
     """Why a process left no result: how it ended, and its last words."""
     if code == -signal.SIGKILL:
         how = "the training process was killed, perhaps because memory ran out"

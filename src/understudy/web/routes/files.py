@@ -30,7 +30,7 @@ FILES: Final = {form.media_type.partition(";")[0]: BINARY for form in FORMATS.va
 HARMLESS: Final = "default-src 'none'; sandbox; frame-ancestors 'none'"
 
 
-def described(content: dict[str, Any], *statuses: int) -> dict[int | str, dict[str, Any]]:
+def _described(content: dict[str, Any], *statuses: int) -> dict[int | str, dict[str, Any]]:
     """A call that answers with bytes of these types, for its description."""
     return {200: {"content": content, "description": "The bytes."}, **documented(*statuses)}
 
@@ -38,24 +38,24 @@ def described(content: dict[str, Any], *statuses: int) -> dict[int | str, dict[s
 @router.get(
     "/items/{item}/content",
     response_class=Response,
-    responses=described(IMAGES | {"text/plain": {"schema": {"type": "string"}}}, *READS, 404) | UNCHANGED,
+    responses=_described(IMAGES | {"text/plain": {"schema": {"type": "string"}}}, *READS, 404) | UNCHANGED,
 )
 async def content(item: ItemInPath, request: Request, session: Ready) -> Response:
     """The picture or the text itself. A picture is JPEG, PNG, GIF or WebP, whatever its file is."""
     contents: Contents = request.app.state.contents
     pool = session.project.pool
-    return sent(await to_thread.run_sync(contents.content, pool, item, limiter=contents.threads), request)
+    return _sent(await to_thread.run_sync(contents.content, pool, item, limiter=contents.threads), request)
 
 
-@router.get("/items/{item}/thumbnail", response_class=Response, responses=described(IMAGES, *READS, 404) | UNCHANGED)
+@router.get("/items/{item}/thumbnail", response_class=Response, responses=_described(IMAGES, *READS, 404) | UNCHANGED)
 async def thumbnail(item: ItemInPath, request: Request, session: Ready) -> Response:
     """The picture, at most 160 pixels wide and high."""
     contents: Contents = request.app.state.contents
     pool = session.project.pool
-    return sent(await to_thread.run_sync(contents.thumbnail, pool, item, limiter=contents.threads), request)
+    return _sent(await to_thread.run_sync(contents.thumbnail, pool, item, limiter=contents.threads), request)
 
 
-def sent(found: Content, request: Request) -> Response:
+def _sent(found: Content, request: Request) -> Response:
     """The bytes, or word that they have not changed. Kept by this browser only, and never without asking again."""
     headers = {"ETag": found.tag, "Cache-Control": "private, no-cache", "Content-Security-Policy": HARMLESS}
     if found.tag in request.headers.get("if-none-match", "")[:1000]:
@@ -79,7 +79,7 @@ ExportFormat = Literal[
 ]
 
 
-@router.get("/export", response_class=StreamingResponse, responses=described(FILES, *READS, 404))
+@router.get("/export", response_class=StreamingResponse, responses=_described(FILES, *READS, 404))
 def export(session: Ready, format: ExportFormat = "csv") -> Response:  # noqa: A002
     """Labels with who, when and why; or class folders, predictions for all items, or the model. A download."""
     chosen = format_named(format)
@@ -123,7 +123,7 @@ def import_labels(
     name = own_name(by, annotator)
     pool = session.project.pool
     found = read_labels(body, format, pool.ids, items=pool.items, classes=list(session.record.classes))
-    require_own(found, by)
+    _require_own(found, by)
     stored = session.import_labels(found, name)
     return ImportReport(
         added=stored["added"],
@@ -138,7 +138,7 @@ def import_labels(
     )
 
 
-def require_own(found: Imported, visitor: Visitor) -> None:
+def _require_own(found: Imported, visitor: Visitor) -> None:
     """A file says who labelled; who has a name of their own cannot bring labels in another's."""
     if visitor.name is None:
         return
