@@ -74,9 +74,10 @@ soak: $(STAMP)  ## kill the server, compare and embed again and again: is anythi
 	$(BIN)/python benchmarks/embed_kills.py --encoder python:examples/keras_resnet50.py:thumbnails \
 		--images 6000 --kills 100 --longest 4 --out benchmarks/results/soak-embed.json
 
-format: $(STAMP)  ## format the code and mend what the linter can
+format: $(STAMP)  ## format the code, mend what the linter can, and remake the page of modules
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python tests/module_map.py
 
 clean:  ## remove what was made here, except the environment
 	rm -rf demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

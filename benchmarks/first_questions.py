@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from understudy.projects.project import create_or_open
 from understudy.sessions.opening import open_session
-from understudy.sessions.projects.project import create_or_open
 from understudy.sessions.session import Session
 
 METHODS: Final = ("understudy", "paper")

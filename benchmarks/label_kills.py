@@ -33,11 +33,11 @@ import numpy as np
 import torch
 
 from understudy.core.surrogate import Surrogate
+from understudy.projects.project import create_or_open
 from understudy.sessions.chooser import Chooser, Move, applied, folded
-from understudy.sessions.events import Event
+from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.models import Models
-from understudy.sessions.projects.project import create_or_open
 from understudy.sessions.training.training import last_anchor, load_anchor
 
 N, D, CLASSES = 3_000, 24, 6

@@ -10,6 +10,7 @@ import torch
 
 import understudy
 import understudy.core
+from tests.module_map import first_sentence, folders, page
 from understudy import Explanation, Surrogate
 from understudy.core.options import DEFAULTS, METHODS
 from understudy.core.options import NAMES as OPTIONS
@@ -21,8 +22,6 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *sorted(RO
 NAMES = [f"strategies/{page.name}" if page.parent.name == "strategies" else page.name for page in PAGES]
 DOCS = {name: page.read_text() for name, page in zip(NAMES, PAGES, strict=True)}
 SECTIONS = ["What it does", "When it helps", "Cost", "Where it comes from", "What the original code does differently"]
-PACKAGE = ROOT / "src" / "understudy"
-CORE = [path for path in sorted((PACKAGE / "core").glob("*.py")) if path.name != "__init__.py"]
 
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
@@ -92,15 +91,13 @@ def test_every_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
             assert heading in anchors(target.read_text()), f"{link}: no such heading"
 
 
-@pytest.mark.parametrize("module", CORE, ids=lambda module: module.name)
-def test_every_module_of_the_core_is_in_the_architecture_page(module: Path) -> None:
-    assert f" {module.name} " in DOCS["architecture.md"]
+def test_the_page_of_modules_is_that_of_the_code() -> None:
+    assert DOCS["modules.md"] == page(), "run: make format"
 
 
-def test_every_other_module_is_in_the_architecture_page_too() -> None:
-    tree = DOCS["architecture.md"]
-    missing = [path.name for path in PACKAGE.rglob("*.py") if f" {path.name} " not in tree]
-    assert not missing
+@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.name)
+def test_every_module_says_what_it_is_for(folder: Path) -> None:
+    assert [file.name for file in folder.glob("*.py") if not first_sentence(file)] == []
 
 
 def test_the_notation_of_the_core_is_that_of_the_mathematics_page() -> None:

@@ -298,7 +298,7 @@ def label(
         raise UnderstudyError("there is nothing to label; give a PATH, or --demo to try it on digits")
     from understudy.data.columns import parsed
     from understudy.learners.named import make_learner
-    from understudy.sessions.projects.project import create_or_open
+    from understudy.projects.project import create_or_open
     from understudy.web.access import access_for, checked_access
     from understudy.web.server import Address, serve
 
@@ -358,7 +358,7 @@ def import_(
 ) -> None:
     """Bring labels into a project. What it has already, by the same annotator, is not stored again."""
     from understudy.data.columns import parsed
-    from understudy.sessions.labels.label_transfer import import_labels
+    from understudy.sessions.transfer import import_labels
 
     named = None if columns is None else parsed(columns)
     for line in import_labels(
@@ -389,7 +389,7 @@ def export(
     store: Annotated[str | None, typer.Option(metavar="URL", help="The project's database, if it is no file.")] = None,
 ) -> None:
     """Write labels, predictions or the model to a file, with who, when and why. Also while people label."""
-    from understudy.sessions.labels.label_transfer import export_labels
+    from understudy.sessions.transfer import export_labels
 
     for line in export_labels(project, form, out, copy=copy, store=store):
         typer.echo(line)

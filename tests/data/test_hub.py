@@ -159,7 +159,7 @@ def test_what_cannot_be_decided_or_used_gets_one_line(tmp_path: Path) -> None:
 
 def test_without_the_extra_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(UnderstudyError, match=r"need an extra; install it with: pip install 'understudy\[hub\]'"):
+    with pytest.raises(UnderstudyError, match=r"need an extra; install it with: pip install 'understudy-al\[hub\]'"):
         load_hub("hf:mnist")
 
 

@@ -137,7 +137,7 @@ def test_an_interruption_stops_the_workers_and_leaves_what_is_stored(tmp_path: P
 
 def test_without_ray_a_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UnderstudyError, match=r"pip install 'understudy\[cluster\]'$"):
+    with pytest.raises(UnderstudyError, match=r"pip install 'understudy-al\[cluster\]'$"):
         on_ray()
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from understudy.experiments import drawing, figures
 from understudy.experiments.curves import Curves
-from understudy.experiments.looks import COLOURS, FADED, KNOWN, MARK, looks, series, shared_looks
+from understudy.experiments.styles import COLOURS, FADED, KNOWN, MARK, looks, series, shared_looks
 
 MANY = ["surrogate", "margin", "random", *(f"rival_{i}" for i in range(17)), "margin_x10"]
 

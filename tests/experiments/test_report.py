@@ -18,10 +18,10 @@ from understudy.errors import UnderstudyError
 from understudy.experiments import drawing, report
 from understudy.experiments.curves import Curves
 from understudy.experiments.headline import headline
-from understudy.experiments.looks import series
 from understudy.experiments.report import write_report
 from understudy.experiments.results import Results
 from understudy.experiments.sections import means_over_labels, seconds_a_pick
+from understudy.experiments.styles import series
 
 EVIL = "<script>alert('x')</script>\"&$"
 
@@ -175,7 +175,7 @@ def test_without_matplotlib_there_are_tables_and_a_word_about_it(
 ) -> None:
     monkeypatch.setattr(report, "can_draw", lambda: False)
     page = seen(write_report(made_up(tmp_path, dataset=digits, schedule=(20, 40)), digits))
-    assert "understudy[plot]" in page.text
+    assert "understudy-al[plot]" in page.text
     assert not [tag for tag, _ in page.tags if tag == "svg"]
     assert sum(tag == "table" for tag, _ in page.tags) >= 4
     assert not list((tmp_path / "figures").iterdir())

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from understudy.sessions.projects.project import Project, create_or_open
+from understudy.projects.project import Project, create_or_open
 
 
 def image(seed: int, size: int = 6) -> Image.Image:

@@ -7,9 +7,10 @@ from PIL import Image
 
 from understudy.data.items import ArrayImages, ImageFiles, Items, Texts
 from understudy.data.pool import Pool
-from understudy.sessions.events import Event
-from understudy.sessions.labels.outgoing import Outgoing, outgoing
-from understudy.sessions.projects.settings import Settings
+from understudy.labels.outgoing import Outgoing
+from understudy.projects.settings import Settings
+from understudy.sessions.log.events import Event
+from understudy.sessions.outgoing import outgoing
 from understudy.sessions.record import Record
 
 CLASSES = ("cat", "=cmd|' /C calc'!A0", "../up", "con", "Cat", "-1")

@@ -14,9 +14,9 @@ import numpy as np
 
 from tests.sessions.label_data import images
 from understudy.core.surrogate import Surrogate
+from understudy.projects.project import create_or_open
 from understudy.sessions.chooser import ledger_of
 from understudy.sessions.opening import open_session
-from understudy.sessions.projects.project import create_or_open
 from understudy.sessions.replies import Question
 from understudy.sessions.session import Session
 

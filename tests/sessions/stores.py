@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.sessions.postgres import Cluster
-from understudy.sessions.events import Event
+from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
-from understudy.sessions.log.stores import sqlite_url
+from understudy.store_urls import sqlite_url
 
 COUNT = itertools.count(1)
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.sessions.small_projects import after_a_kill, copied, label_next, opened, require_in_step, until
 from understudy.errors import Conflict, NotStored
-from understudy.sessions.events import Event
+from understudy.sessions.log.events import Event
 from understudy.sessions.training.training import Failed
 
 OWN = "tests.sessions.own_learners:"

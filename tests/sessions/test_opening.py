@@ -7,8 +7,8 @@ import pytest
 from tests.sessions.label_data import images
 from tests.sessions.small_projects import CALM, SMALL, copied, label_next, opened, require_in_step, until
 from understudy.errors import Conflict, UnderstudyError
+from understudy.projects.project import create_or_open
 from understudy.sessions.opening import open_session
-from understudy.sessions.projects.project import create_or_open
 
 
 def test_a_project_is_open_once(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from understudy.sessions.events import Event
-from understudy.sessions.projects.settings import Settings
+from understudy.projects.settings import Settings
+from understudy.sessions.log.events import Event
 from understudy.sessions.record import Record
 
 PEOPLE = ("ann", "bob", "cy")

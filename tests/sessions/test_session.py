@@ -22,9 +22,9 @@ from tests.sessions.small_projects import (
     until,
 )
 from understudy.errors import Conflict, NotStored
+from understudy.labels.imports import Imported, ImportedLabel, Tally
 from understudy.sessions import learning
-from understudy.sessions.events import Event
-from understudy.sessions.labels.imports import Imported, ImportedLabel, Tally
+from understudy.sessions.log.events import Event
 from understudy.sessions.record import Record
 from understudy.sessions.session import Session
 

@@ -10,7 +10,7 @@ import pytest
 
 from understudy import Explanation, Surrogate
 from understudy.core.options import Method
-from understudy.sessions.events import Ask
+from understudy.sessions.log.events import Ask
 from understudy.sessions.why import NO_MODEL, line, short, without_model
 
 CLASSES = ["cat", "dog", "fox"]

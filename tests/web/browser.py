@@ -14,9 +14,9 @@ import pytest
 
 from tests.leaving_out import left_out
 from understudy.data.sources import load
-from understudy.sessions.events import Event
+from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
-from understudy.sessions.log.stores import sqlite_url
+from understudy.store_urls import sqlite_url
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page

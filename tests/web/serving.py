@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
+from understudy.projects.project import create_or_open
 from understudy.sessions.opening import open_session
-from understudy.sessions.projects.project import create_or_open
 from understudy.sessions.session import Session
 from understudy.web.access import Access
 from understudy.web.holder import Holder

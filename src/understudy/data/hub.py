@@ -13,6 +13,7 @@ from understudy.data.manifests import from_table
 from understudy.data.pool import Dataset
 from understudy.data.tables import Cells, Table
 from understudy.errors import UnderstudyError
+from understudy.messages import install_command
 
 PREFIX: Final = "hf:"
 MARKS: Final = ("dataset_dict.json", "dataset_info.json")  # what save_to_disk leaves in a folder
@@ -131,6 +132,6 @@ def _datasets_library() -> ModuleType:
         import datasets
     except ImportError as error:
         raise UnderstudyError(
-            "Hugging Face data sets need an extra; install it with: pip install 'understudy[hub]'"
+            f"Hugging Face data sets need an extra; install it with: {install_command('hub')}"
         ) from error
     return datasets

@@ -12,6 +12,7 @@ from understudy.data.pool import UNLABELLED
 from understudy.errors import UnderstudyError
 
 SUGGESTED: Final = 20  # labels for which the nearest class is looked up, which takes long where there are many classes
+LONGEST_NAME: Final = 200  # characters of a class
 MOST_CLASSES: Final = 100_000  # numbers beyond this are identities or hashes rather than classes
 
 
@@ -87,3 +88,35 @@ def _no_class(name: str, classes: Sequence[str], suggest: bool = True) -> tuple[
     near = get_close_matches(name, classes, n=1) if suggest else []
     remedy = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(classes[:10])}"
     return f"the label {name!r} is no known class", remedy
+
+
+def checked_classes(names: object) -> tuple[str, ...]:
+    """Names of classes that can be told apart on a page and in a file."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise UnderstudyError(f"classes must be a list of names; got {names!r}")
+    known: dict[str, None] = {}
+    for given in names:
+        name = checked_class(given)
+        if name in known:
+            raise UnderstudyError(f"the class {name!r} is given more than once; classes must differ")
+        known[name] = None
+    return tuple(known)
+
+
+def checked_class(name: object) -> str:
+    """The name of a class, without spaces around it; an error where it is none."""
+    if not isinstance(name, str):
+        raise UnderstudyError(f"the name of a class must be text; got {name!r}")
+    stripped = name.strip()
+    if not stripped:
+        raise UnderstudyError("the name of a class is empty; give it one")
+    if len(stripped) > LONGEST_NAME:
+        raise UnderstudyError(
+            f"the name of a class has {len(stripped):,} characters, {LONGEST_NAME} are the most: "
+            f"{printable(stripped[:40])}...; shorten it"
+        )
+    if printable(stripped) != stripped:
+        raise UnderstudyError(
+            f"the name of a class has characters that cannot be seen: {printable(stripped)}; take them out"
+        )
+    return stripped

@@ -25,6 +25,7 @@ from understudy.distributed.worker import play_there
 from understudy.errors import UnderstudyError
 from understudy.experiments.grid import LOOK_EVERY, Engine, Task, default_jobs, note_failure
 from understudy.experiments.run import Experiment, Unit, versions
+from understudy.messages import install_command
 from understudy.strategies.view import checked_whole
 
 TRIES: Final = 3  # losses of its worker, without a round in between, that a unit is allowed
@@ -58,7 +59,7 @@ def _ray_library() -> ModuleType:
         import ray
     except ImportError as error:
         raise UnderstudyError(
-            "the engine ray needs an extra; install it with: pip install 'understudy[cluster]'"
+            f"the engine ray needs an extra; install it with: {install_command('cluster')}"
         ) from error
     return ray
 

@@ -24,7 +24,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from understudy.data.files import write_whole
 from understudy.experiments.curves import SELECTION_ONLY
-from understudy.experiments.looks import COLOURS, FADED, MARK, Look, series
+from understudy.experiments.styles import COLOURS, FADED, MARK, Look, series
 from understudy.experiments.tables import short
 
 WIDTH: Final = 7.0  # inches: two columns of a paper

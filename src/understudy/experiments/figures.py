@@ -36,7 +36,7 @@ from understudy.experiments.drawing import (
     small_multiples,
     styled,
 )
-from understudy.experiments.looks import FADED, MARK, Look, looks, series, shared_looks
+from understudy.experiments.styles import FADED, MARK, Look, looks, series, shared_looks
 
 CELLS_WITH_NUMBERS: Final = 14
 CLASSES_WITH_NAMES: Final = 12

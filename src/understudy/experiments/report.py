@@ -16,14 +16,15 @@ from understudy.experiments import picked, tables
 from understudy.experiments.chance import never_left_chance
 from understudy.experiments.curves import CEILING, CONTROLS, SELECTION_ONLY, Curves, standing
 from understudy.experiments.headline import Headline, headline
-from understudy.experiments.looks import COLOURS, Look, series
 from understudy.experiments.results import Results, file_name
 from understudy.experiments.sections import SECTIONS, Material, Section
+from understudy.experiments.styles import COLOURS, Look, series
 from understudy.experiments.tables import plural
+from understudy.messages import install_command
 
 PAGE: Final = "report.html"
 SIGNS: Final = dict(zip("os^DvPX><*pdh1+|_", "●■▲◆▼✚✖▶◀★⬟♦⬢⅄+|–", strict=True))  # markers as letters
-NO_FIGURES: Final = "Figures need matplotlib: pip install 'understudy[plot]', then run the report again."
+NO_FIGURES: Final = f"Figures need matplotlib: {install_command('plot')}, then run the report again."
 
 
 def write_report(results: Results, dataset: Dataset | None = None) -> Path:

@@ -13,7 +13,6 @@ from markupsafe import Markup
 from understudy.data.pool import Pool
 from understudy.experiments import picked, tables
 from understudy.experiments.curves import OFTEN, SELECTION_ONLY, Curves
-from understudy.experiments.looks import Look, is_variant, shared_looks
 from understudy.experiments.results import Results
 from understudy.experiments.statistics import (
     TESTED_FROM,
@@ -23,6 +22,7 @@ from understudy.experiments.statistics import (
     rank_strategies,
     reference_of,
 )
+from understudy.experiments.styles import Look, is_variant, shared_looks
 from understudy.experiments.tables import Grid, by_area, plural
 
 NO_PICKS: Final = "Which rows were picked was not kept, so neither they nor times a pick are shown."

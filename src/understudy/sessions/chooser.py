@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.surrogate import Surrogate
-from understudy.sessions.events import Event
+from understudy.sessions.log.events import Event
 from understudy.sessions.record import Record, Standing
 
 UNJUDGED = -1

@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from understudy.errors import Conflict, NotStored, UnderstudyError
+from understudy.projects.project import Project
 from understudy.sessions.chooser import Chooser, Move, ledger_of
-from understudy.sessions.events import Event
+from understudy.sessions.log.events import Event
 from understudy.sessions.models import Models, best_influence
-from understudy.sessions.projects.project import Project
 from understudy.sessions.record import Record
 from understudy.sessions.training.training import Failed, Job, Trained, Trainer, due
 

@@ -11,10 +11,10 @@ from understudy.core.state import ENGINE_KEYS
 from understudy.core.surrogate import Surrogate
 from understudy.errors import NotFound, UnderstudyError
 from understudy.learners.model_files import load_model
+from understudy.projects.project import Project
 from understudy.sessions.audit import Change, change_of
 from understudy.sessions.chooser import ledger_of
-from understudy.sessions.events import Event
-from understudy.sessions.projects.project import Project
+from understudy.sessions.log.events import Event
 from understudy.sessions.record import Record
 from understudy.sessions.training.array_folders import read_about
 from understudy.sessions.training.artifacts import Artifacts

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from understudy.errors import UnderstudyError
+from understudy.projects.project import Project
 from understudy.sessions import audit
 from understudy.sessions.chooser import folded
-from understudy.sessions.events import Event
+from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.models import Models, setup_options
-from understudy.sessions.projects.project import Project
 from understudy.sessions.record import Record
 from understudy.sessions.session import Session
 from understudy.sessions.training.artifacts import Artifacts, Predictions
@@ -110,7 +110,7 @@ def _grown(project: Project, record: Record) -> list[Event]:
 
 def _start_from(session: Session, path: Path) -> None:
     """Take the predictions of a model one already has as the first anchor, and wait until they are in use."""
-    from understudy.sessions.training.given import read_predictions
+    from understudy.sessions.training.initial_predictions import read_predictions
 
     record, project = session.record, session.project
     probs = read_predictions(path, project.pool.ids, record.classes)

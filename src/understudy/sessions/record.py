@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Literal, TypeVar
 
+from understudy.projects.settings import Settings
 from understudy.sessions.agreement import majority
-from understudy.sessions.events import DECISIONS, Ask, Event, Source
-from understudy.sessions.projects.settings import Settings
+from understudy.sessions.log.events import DECISIONS, Ask, Event, Source
 
 Standing = Literal["open", "pending", "told", "skipped", "dropped", "aside"]  # of an item, as the surrogate sees it
 GIVES_UP_LABEL = frozenset({"dont_know", "bad"})

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from understudy.sessions.events import Ask, Source
+from understudy.sessions.log.events import Ask, Source
 
 
 @dataclass(frozen=True)

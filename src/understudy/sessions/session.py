@@ -13,16 +13,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from understudy.data.items import printable
+from understudy.data.labels import checked_class
 from understudy.errors import Conflict, NotFound, NotStored, PoolExhausted, UnderstudyError
+from understudy.labels.imports import MOST_CLASSES, Imported, ImportedLabel, checked_import
+from understudy.projects.project import Project
 from understudy.sessions import views, why
 from understudy.sessions.chooser import Move, applied, folded
-from understudy.sessions.events import Ask, Event, Kind, Source
-from understudy.sessions.labels.imports import MOST_CLASSES, Imported, ImportedLabel, checked_import
 from understudy.sessions.learning import Learning
+from understudy.sessions.log.events import Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
 from understudy.sessions.models import Models
-from understudy.sessions.projects.project import Project
-from understudy.sessions.projects.settings import checked_class
 from understudy.sessions.record import Lease, Record
 from understudy.sessions.replies import (
     Doubt,

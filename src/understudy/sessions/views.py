@@ -12,12 +12,12 @@ import numpy as np
 
 from understudy.core.explanation import Explanation, shares_of
 from understudy.data.faults import ItemFault
+from understudy.projects.project import Project
 from understudy.sessions import agreement, stopping, why
 from understudy.sessions import review as reviewing
 from understudy.sessions.audit import counted_rows, wilson
 from understudy.sessions.chooser import Choice
 from understudy.sessions.models import best_influence
-from understudy.sessions.projects.project import Project
 from understudy.sessions.record import Lease, Record
 from understudy.sessions.replies import (
     CurvePoint,

@@ -5,7 +5,7 @@ from math import isfinite
 from typing import Any, Final
 
 from understudy.core.explanation import Explanation
-from understudy.sessions.events import Ask
+from understudy.sessions.log.events import Ask
 
 CLOSE: Final = 0.5  # the second class has at least this share of the first one's: it is between the two
 ALIKE: Final = 1e-6  # classes that differ by less are the same to the model

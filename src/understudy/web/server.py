@@ -17,8 +17,8 @@ import torch
 import uvicorn
 
 from understudy.errors import UnderstudyError
+from understudy.projects.project import Project
 from understudy.sessions.opening import open_session
-from understudy.sessions.projects.project import Project
 from understudy.sessions.session import Session
 from understudy.web.access import Access, is_loopback, is_wildcard
 from understudy.web.app import create_app

@@ -59,7 +59,7 @@ def test_a_missing_library_says_which_extra_brings_it(
     name: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)  # what Python itself does to forbid an import
-    with pytest.raises(UnderstudyError, match=rf"pip install understudy\[{extra}\]"):
+    with pytest.raises(UnderstudyError, match=rf"pip install 'understudy-al\[{extra}\]'"):
         make_encoder(name)
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from understudy.sessions.events import Event
+from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
 
 url, project, first = sys.argv[1:]

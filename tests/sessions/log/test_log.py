@@ -22,11 +22,11 @@ from sqlalchemy.exc import DBAPIError
 from tests.sessions import postgres
 from tests.sessions.stores import Place, labelled, place_in
 from understudy.errors import Conflict, NotFound, UnderstudyError
-from understudy.sessions.events import KINDS, Event
+from understudy.sessions.log.events import KINDS, Event
 from understudy.sessions.log.log import AlreadyThere, EventLog
 from understudy.sessions.log.migrating import SCRIPTS
-from understudy.sessions.log.stores import sqlite_url, without_password
 from understudy.sessions.log.tables import METADATA, REVISIONS
+from understudy.store_urls import sqlite_url, without_password
 
 cluster = postgres.cluster
 both = pytest.mark.parametrize("place", ["sqlite", "postgresql"], indirect=True)
@@ -352,7 +352,7 @@ def test_a_database_that_cannot_hold_all_letters_is_refused(cluster: postgres.Cl
 
 def test_what_to_install_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(UnderstudyError, match=r"pip install 'understudy\[postgres\]'"):
+    with pytest.raises(UnderstudyError, match=r"pip install 'understudy-al\[postgres\]'"):
         EventLog.open("postgresql://127.0.0.1/labels", "p")
 
 

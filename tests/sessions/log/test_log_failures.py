@@ -23,10 +23,10 @@ from sqlalchemy import text
 from tests.sessions import postgres
 from tests.sessions.stores import Place, labelled, place_in
 from understudy.errors import NotStored, UnderstudyError
-from understudy.sessions.events import Event
+from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.log.sqlite_store import make_durable
-from understudy.sessions.log.stores import sqlite_url
+from understudy.store_urls import sqlite_url
 
 cluster = postgres.cluster
 WRITER = Path(__file__).with_name("log_writer.py")
@@ -105,7 +105,7 @@ def test_a_disk_that_fails_in_the_middle_is_said_and_survived(tmp_path: Path) ->
     program = """
         import json, resource, sys
         from understudy.errors import NotStored
-        from understudy.sessions.events import Event
+        from understudy.sessions.log.events import Event
         from understudy.sessions.log.log import EventLog
 
         log = EventLog.open(sys.argv[1])

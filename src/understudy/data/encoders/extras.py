@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from understudy.errors import UnderstudyError
+from understudy.messages import install_command
 
 BUILT_FOR_TORCH: Final = ("torchvision", "torchaudio")  # of no use with another torch than theirs
 
@@ -27,7 +28,7 @@ def importing(module: str, extra: str) -> Iterator[None]:
         first = _origin(error)
         if isinstance(first, ModuleNotFoundError) and first.name:
             raise UnderstudyError(
-                f"this encoder needs {first.name}, which is not installed; pip install understudy[{extra}]"
+                f"this encoder needs {first.name}, which is not installed; {install_command(extra)}"
             ) from error
         broken = _failing(first) or module
         again = f"torch {broken}" if broken in BUILT_FOR_TORCH else broken

@@ -5,13 +5,14 @@ from typing import Final
 from rich.table import Table
 
 from understudy.data.encoders.names import ENCODERS
+from understudy.messages import install_command
 
-SYNTAX: Final = """\
+SYNTAX: Final = f"""\
 write KIND[:MODEL][?OPTIONS][@WEIGHTS], with quotes around it in a shell
   ?size=128&mean=0.5  changes the preprocessing
   @FILE               takes the weights from a local file
 found: the library is there, no more; it is imported when the encoder is made
-what is not found is installed by pip install understudy[EXTRA]"""
+what is not found is installed by {install_command("EXTRA")}"""
 
 
 def table() -> Table:

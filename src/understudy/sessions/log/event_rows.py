@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from understudy.errors import UnderstudyError
-from understudy.sessions.events import KINDS, Event
+from understudy.messages import UPGRADE
+from understudy.sessions.log.events import KINDS, Event
 
 LONGEST: Final = 256  # characters of an annotator's name and of a key: an index of PostgreSQL holds 2,700 bytes
 LARGEST: Final = 2**63 - 1
@@ -92,6 +93,6 @@ def event_of(row: Values) -> Event:
     if row["kind"] not in KINDS:
         raise UnderstudyError(
             f"event {row['seq']} of the log is of a kind that this version does not know ({row['kind']}); "
-            "upgrade: pip install -U understudy"
+            f"upgrade: {UPGRADE}"
         )
     return Event(**{**row, "data": json.loads(row["data"])})

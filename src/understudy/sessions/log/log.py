@@ -11,8 +11,8 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from understudy.errors import Conflict, NotStored, UnderstudyError
-from understudy.sessions.events import Event
 from understudy.sessions.log.event_rows import Values, event_of, name, rows_of
+from understudy.sessions.log.events import Event
 from understudy.sessions.log.migrating import bring_to_head, holder
 from understudy.sessions.log.stores import Store, store_of
 from understudy.sessions.log.tables import EVENTS, SERVERS

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, inspect, select
 from sqlalchemy.exc import DBAPIError
 
 from understudy.errors import Conflict, NotFound, UnderstudyError
+from understudy.messages import UPGRADE
 from understudy.sessions.log.stores import Store
 from understudy.sessions.log.tables import REVISIONS, SERVERS
 
@@ -37,9 +38,7 @@ def bring_to_head(store: Store) -> None:
 def _is_at_head(connection: Connection, store: Store) -> bool:
     found = _revision_of(connection)
     if found is not None and found not in REVISIONS:
-        raise UnderstudyError(
-            f"{store.name} was written by a newer version of understudy; upgrade: pip install -U understudy"
-        )
+        raise UnderstudyError(f"{store.name} was written by a newer version of understudy; upgrade: {UPGRADE}")
     if found != REVISIONS[-1] and store.read_only:
         if found is None:
             raise NotFound(f"there is no log of this project in {store.name}; start labelling first")

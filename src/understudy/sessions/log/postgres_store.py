@@ -14,6 +14,7 @@ from sqlalchemy import Connection, NullPool, create_engine
 from sqlalchemy.exc import DBAPIError
 
 from understudy.errors import UnderstudyError
+from understudy.messages import install_command
 
 if TYPE_CHECKING:
     import psycopg
@@ -49,7 +50,7 @@ class PostgresStore:
             import psycopg
             from psycopg.conninfo import conninfo_to_dict
         except ImportError:
-            raise UnderstudyError("PostgreSQL needs one more package: pip install 'understudy[postgres]'") from None
+            raise UnderstudyError(f"PostgreSQL needs one more package: {install_command('postgres')}") from None
         if not project:
             raise UnderstudyError("a database holds many projects; say which one this is")
         try:

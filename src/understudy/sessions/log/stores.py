@@ -1,8 +1,7 @@
 """Where a log is kept, by its URL: a SQLite file, or a schema of a PostgreSQL database."""
 
-import re
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
@@ -10,9 +9,7 @@ from sqlalchemy.exc import DBAPIError
 from understudy.errors import UnderstudyError
 from understudy.sessions.log.postgres_store import PostgresStore
 from understudy.sessions.log.sqlite_store import SqliteStore
-
-SQLITE: Final = "sqlite:///"
-POSTGRES: Final = ("postgresql", "postgres", "postgresql+psycopg")
+from understudy.store_urls import POSTGRES, SQLITE, without_password
 
 
 @runtime_checkable
@@ -59,19 +56,3 @@ def store_of(url: str, project: str = "", *, read_only: bool = False) -> Store:
     raise UnderstudyError(
         f"no log can be kept at {without_password(url)!r}; give sqlite:///PATH or postgresql://USER@HOST/DATABASE"
     )
-
-
-def sqlite_url(path: Path) -> str:
-    """The URL of a log in a file."""
-    return f"{SQLITE}{path}"
-
-
-def without_password(url: str) -> str:
-    """The URL as it may be shown and kept. PostgreSQL finds a password in PGPASSWORD or ~/.pgpass by itself."""
-    if url.startswith(SQLITE):
-        return url
-    scheme, found, rest = url.partition("://")
-    place, asks, query = rest.partition("?")
-    place = re.sub(r"^([^:/@]*):.*@", r"\1@", place)  # to the last @, lest half a password stays where it holds one
-    kept = "&".join(part for part in query.split("&") if not part.lower().startswith(("password=", "sslpassword=")))
-    return scheme + found + place + (asks and kept and asks) + kept

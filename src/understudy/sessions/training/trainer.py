@@ -1,4 +1,4 @@
-"""The training process, from the job that a folder describes to its result. `aside.py` is the way in.
+"""The training process, from the job that a folder describes to its result. `training_process.py` is the way in.
 
 It fits the learner, predicts the whole pool, and makes the surrogate's next anchor; where predictions are given, only
 the anchor. `result.json` comes last and says how it went. It has one thread, and with `--gently` low priority, so that

@@ -208,7 +208,14 @@ class Trainer:
 
     def _wait(self, run: Run, folder: Path, gently: bool) -> dict[str, Any]:
         # -P: nothing in the folder that one happens to be in takes the place of a module.
-        command = [sys.executable, "-P", "-m", "understudy.sessions.training.aside", str(folder), "--watched"]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "understudy.sessions.training.training_process",
+            str(folder),
+            "--watched",
+        ]
         if gently:  # while the set-up is made, nobody labels yet
             command.append("--gently")
         with (folder / OUTPUT).open("wb") as output:

@@ -8,14 +8,14 @@ from anyio import to_thread
 from fastapi import APIRouter, Body, HTTPException, Request
 from starlette.responses import Response, StreamingResponse
 
-from understudy.sessions.labels.exports import FORMATS, format_named
-from understudy.sessions.labels.imports import Imported, Tally, read_labels
-from understudy.sessions.labels.outgoing import outgoing
+from understudy.labels.exports import FORMATS, format_named
+from understudy.labels.imports import Imported, Tally, read_labels
+from understudy.sessions.outgoing import outgoing
 from understudy.sessions.training.artifacts import Artifacts
 from understudy.web.access import Visitor
 from understudy.web.answers import READS, WRITES, documented
-from understudy.web.asked import By, Ready, own_name
 from understudy.web.content import TEXT, Content, Contents
+from understudy.web.dependencies import By, Ready, own_name
 from understudy.web.guard import RAW
 from understudy.web.requests import Annotator, ItemInPath
 

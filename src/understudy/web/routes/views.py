@@ -7,7 +7,7 @@ from fastapi.responses import StreamingResponse
 
 from understudy.sessions.replies import Doubt, Entry, ItemCard, Likely, Progress, Shown, Status, Why
 from understudy.web.answers import READS, documented
-from understudy.web.asked import By, Holding, Ready, class_number, own_name
+from understudy.web.dependencies import By, Holding, Ready, class_number, own_name
 from understudy.web.live import Live
 from understudy.web.requests import Annotator, ClassName, HowMany, ItemInPath
 

@@ -1,0 +1,91 @@
+"""What leaves a project, held still: the decisions, the labels that count, the last model and its predictions."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+
+from understudy.data.items import Items
+from understudy.errors import NotFound
+
+
+class LabelRow(NamedTuple):
+    """One annotator's label of an item, or that there is none: don't know, bad, skipped; or a flag.
+
+    `item` is the row in the pool. `effective` is the label that counts, by the majority of annotators. `asked` says
+    how the item came to the annotator: choice, audit, second, again or unasked. `guess` is what the model `model`
+    predicted at that time.
+    """
+
+    id: str
+    item: int
+    label: str | None
+    effective: str | None
+    decision: str
+    annotator: str
+    labelled_at: str
+    asked: str
+    why: str | None
+    influence_share: float | None
+    model: str | None
+    guess: str | None
+    source: str | None
+    seconds: float | None
+    flagged: bool
+    note: str | None
+
+
+COLUMNS: Final = LabelRow._fields
+
+
+@dataclass(frozen=True, eq=False)
+class Outgoing:
+    """All that an export may need. Nothing in it changes, so it is written while people go on labelling.
+
+    `effective` is the class of each labelled row. `predictions` reads the last model's probabilities, where there is
+    one, and `read_rows` makes the rows of all decisions. `model_file` is its safetensors file.
+    """
+
+    ids: Sequence[str]
+    classes: tuple[str, ...]
+    read_rows: Callable[[], Iterable[LabelRow]]
+    effective: Mapping[int, str]
+    items: Items | None = None
+    predictions: Callable[[], np.ndarray] | None = None
+    model: str | None = None
+    model_file: Path | None = None
+    about_model: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def probs(self) -> np.ndarray | None:
+        """(n, c): the last model's probabilities, or None before there is one; rows that came later have none."""
+        return None if self.predictions is None else self.predictions()
+
+    @cached_property
+    def rows(self) -> Sequence[LabelRow]:
+        return tuple(self.read_rows())
+
+    @cached_property
+    def kind(self) -> Literal["image", "text"]:
+        return "image" if self.items is None else self.items.kind
+
+    def text(self, row: int) -> str | None:
+        """The text of an item of a pool of texts."""
+        if self.items is None or self.items.kind != "text":
+            return None
+        return self.items.read(row).decode("utf-8", "replace")
+
+    @cached_property
+    def rows_of_item(self) -> Mapping[int, list[LabelRow]]:
+        found: dict[int, list[LabelRow]] = {}
+        for row in self.rows:
+            found.setdefault(row.item, []).append(row)
+        return found
+
+    def require_probs(self) -> np.ndarray:
+        if self.probs is None:
+            raise NotFound("there is no model yet, so there are no predictions; label items of two classes first")
+        return self.probs

@@ -1,0 +1,115 @@
+"""What a labelling project was set up with. It stays as it was when the project was made."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from understudy.core.options import METHODS
+from understudy.data.items import printable
+from understudy.data.labels import checked_classes
+from understudy.errors import UnderstudyError
+
+MOST_SECONDS: Final = 7 * 24 * 3600.0  # a lease that outlives a week serves nobody
+
+NUMBERS: Final = {  # the lowest and the highest that make sense
+    "audit_share": (0.0, 0.5),
+    "agreement_share": (0.0, 1.0),
+    "lease_seconds": (1.0, MOST_SECONDS),
+    "retrain_growth": (1.01, 100.0),
+}
+WHOLE_NUMBERS: Final = {
+    "seed": (0, 2**63 - 1),
+    "retrain_at_most": (1, 1_000_000),
+    "basis_size": (1, 100_000),
+}
+FIRST_METHOD: Final = "paper"  # of projects that do not name one: there was no other when they were made
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The choices of a project; all but the classes have defaults that fit most.
+
+    `audit_share` is the share of items that are drawn by lot and only judge models. `agreement_share` is the share
+    that two people are asked for. A model is trained when the labels have grown by `retrain_growth`, and at the
+    latest after `retrain_at_most` new ones. `classes` are those at the start; more are added while labelling.
+    `method` is the surrogate's, and `basis_size` None the number of basis points that the method itself takes.
+    """
+
+    classes: tuple[str, ...] = ()
+    seed: int = 0
+    audit_share: float = 0.1
+    agreement_share: float = 0.0
+    lease_seconds: float = 600.0
+    learner: str = "modern"
+    retrain_growth: float = 1.5
+    retrain_at_most: int = 200
+    basis_size: int | None = None
+    method: str = "understudy"
+
+    def __post_init__(self) -> None:
+        for name, value in checked(vars(self)).items():
+            object.__setattr__(self, name, value)
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        return {**asdict(self), "classes": list(self.classes)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Settings":
+        """The settings that `to_json` gave, in this version or one before.
+
+        A setting this version does not know is an error, not a loss. A project keeps the method it began with.
+        """
+        return cls(**checked({"method": FIRST_METHOD, **values}))
+
+
+NAMES: Final = tuple(field.name for field in fields(Settings))
+
+
+def checked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Some settings, each of its type and within its bounds; an error that names the first that is not."""
+    unknown = sorted(str(name) for name in values if name not in NAMES)
+    if unknown:
+        raise UnderstudyError(f"there is no setting {printable(unknown[0])}; there are {', '.join(NAMES)}")
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if name == "classes":
+            found[name] = checked_classes(value)
+        elif name == "learner":
+            found[name] = _checked_learner(value)
+        elif name == "method":
+            found[name] = _checked_method(value)
+        elif name == "basis_size" and value is None:
+            found[name] = None
+        elif name in NUMBERS:
+            found[name] = _number(value, name, *NUMBERS[name])
+        else:
+            found[name] = _whole(value, name, *WHOLE_NUMBERS[name])
+    return found
+
+
+def _checked_learner(name: object) -> str:
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise UnderstudyError(f"learner must be a name such as modern; got {name!r}")
+    return name.strip()
+
+
+def _checked_method(name: object) -> str:
+    if not isinstance(name, str) or name not in METHODS:
+        raise UnderstudyError(f"method must be {' or '.join(METHODS)}; got {name!r}")
+    return name
+
+
+def _number(value: object, name: str, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise UnderstudyError(f"{name} must be a number from {low:g} to {high:g}; got {value!r}")
+    if not low <= value <= high:
+        raise UnderstudyError(f"{name} must be from {low:g} to {high:g}; got {value:g}")
+    return float(value)
+
+
+def _whole(value: object, name: str, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise UnderstudyError(f"{name} must be a whole number from {low} to {high}; got {value!r}")
+    return value

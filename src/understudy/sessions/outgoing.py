@@ -1,0 +1,155 @@
+"""What leaves a project, read from its record: who said what of which item, when, and why it was asked."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from understudy.data.pool import Pool
+from understudy.labels.outgoing import LabelRow, Outgoing
+from understudy.sessions.log.events import Ask, Event
+from understudy.sessions.record import Decisions, Mark, Record
+from understudy.sessions.training.artifacts import Artifacts
+
+UNASKED: Final = "unasked"
+REFUSALS: Final = {"dont_know": "unknown", "bad": "bad", "skipped": "skipped"}  # decision, and where it is kept
+
+
+@dataclass(frozen=True, eq=False)
+class Still:
+    """What a record knew at one moment. Taken in milliseconds: events never change, so they need not be copied."""
+
+    classes: tuple[str, ...]
+    effective: Mapping[int, int]
+    asks: Mapping[int, Event]
+    asked: Mapping[Ask, dict[int, None]]
+    events: Mapping[int, tuple[Event, ...]]
+
+    @classmethod
+    def of(cls, record: Record) -> "Still":
+        asked = {ask: dict(items) for ask, items in record.asked.items()}
+        events = {item: tuple(found.events) for item, found in record._of_item.items()}
+        return cls(tuple(record.classes), dict(record.effective), dict(record.asks), asked, events)
+
+    def record(self) -> Record:
+        """The record of that moment, as far as rows of labels are made of it."""
+        record = Record()
+        record.classes, record.effective = list(self.classes), dict(self.effective)
+        record.asks, record.asked = dict(self.asks), dict(self.asked)
+        for item, events in self.events.items():
+            record.tell_again(item, list(events))
+        return record
+
+
+def outgoing(record: Record, pool: Pool, artifacts: Artifacts | None = None) -> Outgoing:
+    """What leaves a project now. To be called while nothing changes, which takes milliseconds: the rest comes later."""
+    last = next((event for event in reversed(record.trainings) if event.data.get("predictions")), None)
+    data: Mapping[str, Any] = {} if last is None else last.data
+    read = model_file = None
+    if artifacts is not None and data:
+        read = partial(_probabilities, artifacts, data["predictions"])
+        model_file = artifacts.path(data["model"]) if data.get("model") else None
+    return Outgoing(
+        ids=pool.ids,
+        classes=tuple(record.classes),
+        read_rows=partial(_rows_of_still, Still.of(record), pool.ids),
+        effective={item: record.classes[label] for item, label in record.effective.items()},
+        items=pool.items,
+        predictions=read,
+        model=data.get("model"),
+        model_file=model_file,
+        about_model={name: data[name] for name in ("until", "labels", "learner", "source") if name in data},
+    )
+
+
+def _probabilities(artifacts: Artifacts, key: str) -> np.ndarray:
+    return artifacts.predictions(key).probs
+
+
+def _rows_of_still(still: Still, ids: Sequence[str]) -> Iterator[LabelRow]:
+    return label_rows(still.record(), ids)
+
+
+def label_rows(record: Record, ids: Sequence[str]) -> Iterator[LabelRow]:
+    """The rows of all decided items in the order of the pool; those of one item in the order they were made in."""
+    refused: dict[str, Mapping[int, Mapping[str, int]]] = {
+        decision: getattr(record, kept) for decision, kept in REFUSALS.items()
+    }
+    decided = record.labels.keys() | record.flags.keys()
+    for item in sorted(decided.union(*(found.keys() for found in refused.values()))):
+        yield from _rows_of_item(record, ids[item], item)
+
+
+def _rows_of_item(record: Record, name: str, item: int) -> Iterator[LabelRow]:
+    decisions = record.decisions(item)
+    effective = record.label_of(item)
+    made: list[tuple[int, str, str, Mark | None]] = [
+        (mark.seq, "label", who, mark) for who, mark in decisions.marks.items()
+    ]
+    for decision, kept in REFUSALS.items():
+        made += [(seq, decision, who, None) for who, seq in getattr(decisions, kept).items()]
+    made += [(_flag_seq(decisions, who), "flagged", who, None) for who in decisions.flags]
+    times = {event.seq: event.at for event in decisions.events}
+    made.sort(key=lambda each: each[:3])
+    for seq, decision, who, mark in made:
+        asked, ask = _asked_how(record, item, who, seq, mark)
+        why, share = _reason(ask)
+        yield LabelRow(
+            id=name,
+            item=item,
+            label=None if mark is None else _class_name(record, mark.label),
+            effective=None if effective is None else _class_name(record, effective),
+            decision=decision,
+            annotator=who,
+            labelled_at=iso_utc(times.get(seq, 0.0) if mark is None else mark.at),
+            asked=asked,
+            why=why,
+            influence_share=share,
+            model=None if mark is None else mark.model,
+            guess=None if mark is None or mark.guess is None else _class_name(record, mark.guess),
+            source=None if mark is None else mark.source,
+            seconds=None if mark is None else mark.seconds,
+            flagged=bool(decisions.flags),
+            note=decisions.flags.get(who) or None,
+        )
+
+
+def _flag_seq(decisions: Decisions, who: str) -> int:
+    """The number of the event by which somebody's flag was set last."""
+    return max(
+        (event.seq for event in decisions.events if event.kind == "flagged" and event.annotator == who), default=0
+    )
+
+
+def _asked_how(record: Record, item: int, who: str, seq: int, mark: Mark | None) -> tuple[str, Event | None]:
+    """How an item came to an annotator, and the event that says so.
+
+    The record keeps the last such event of an item. An earlier annotator's is known by its kind only.
+    """
+    if mark is not None and mark.source != "person":
+        return UNASKED, None
+    last = record.asks.get(item)
+    if last is not None and last.annotator == who and last.seq < seq:
+        return last.data["lease"], last
+    before = [ask for ask in ("audit", "choice") if item in record.asked[ask]]
+    return (before[0] if before else UNASKED), None
+
+
+def _reason(ask: Event | None) -> tuple[str | None, float | None]:
+    """The plain line why an item was asked, and the share of the influence in it."""
+    why: Any = None if ask is None else ask.data.get("why")
+    if isinstance(why, Mapping):
+        return why.get("line"), why.get("influence_share")
+    return why, None if ask is None else ask.data.get("influence_share")
+
+
+def _class_name(record: Record, label: int) -> str:
+    return record.classes[label]
+
+
+def iso_utc(at: float) -> str:
+    """A time as ISO 8601 in UTC, to the microsecond: 2026-03-01T12:00:00.250000Z."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,116 @@
+"""Labels into a project and out of it, by the name of a file: what the commands `import` and `export` do."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from understudy.data.faults import SHOWN
+from understudy.errors import Conflict, NotFound, UnderstudyError
+from understudy.labels.class_folder_files import write_class_folders
+from understudy.labels.exports import format_named
+from understudy.labels.imports import Imported, Tally, read_labels
+from understudy.labels.streams import write_stream
+from understudy.projects.places import folder_for
+from understudy.projects.project import Project, create_or_open
+from understudy.projects.project_file import is_project
+from understudy.sessions.log.log import EventLog
+from understudy.sessions.opening import open_session
+from understudy.sessions.outgoing import outgoing
+from understudy.sessions.record import Record
+from understudy.sessions.training.artifacts import Artifacts
+
+
+def _project_at(source: str, store: str | None = None) -> Project:
+    """The project that is there: its own folder, or the one beside this data."""
+    folder = folder_for(source, None, demo=False)
+    if not is_project(folder):
+        raise NotFound(f"{source} has no project; make one with: understudy label {source}")
+    return create_or_open(project=folder, store=store)
+
+
+def export_labels(
+    source: str, form: str, out: Path | None = None, *, copy: bool = False, store: str | None = None
+) -> Iterator[str]:
+    """Write what a project knows to a file or a folder, also while people label; lines that say what became of it."""
+    chosen = format_named(form)
+    project = _project_at(source, store)
+    if not project.is_ready:
+        raise UnderstudyError(f"{project.folder} was never labelled; begin with: understudy label {project.folder}")
+    log = EventLog.open(project.store_url, project.identity, read_only=True)
+    try:
+        record = Record.of(log.read())
+    finally:
+        log.close()
+    leaving = outgoing(record, project.pool, Artifacts(project.artifacts))
+    if form == "folders" and (out is None or out.suffix.lower() != ".zip"):
+        folder = Path(f"{project.name}-labels") if out is None else out
+        count, left_out = write_class_folders(leaving, folder, copy=copy)
+        yield f"{count:,} items in {folder}"
+        yield from _listed("left out", Tally(len(left_out), tuple(left_out[:SHOWN])))
+        return
+    if copy:
+        raise UnderstudyError("--copy is for folders on the disk; leave it out")
+    path = Path(chosen.file_name) if out is None else out
+    size = write_stream(chosen.write(leaving), path)
+    if form == "model" or form.startswith("predictions"):
+        yield f"{path}: {size:,} bytes, of the model {(leaving.model or '')[:12]}"
+        return
+    yield f"{path}: {size:,} bytes, {len(leaving.effective):,} labelled items of {len(leaving.ids):,}"
+
+
+def import_labels(
+    source: str,
+    file: Path,
+    form: str | None = None,
+    *,
+    annotator: str = "import",
+    columns: Mapping[str, str] | None = None,
+    add_classes: bool = True,
+    many_classes: bool = False,
+    store: str | None = None,
+) -> Iterator[str]:
+    """Store the labels of a file in a project that nobody serves; lines that say what became of them."""
+    project = _project_at(source, store)
+    try:
+        session = open_session(project)
+    except Conflict as error:
+        raise Conflict(f"{error}. Its page imports labels too") from error
+    try:
+        pool, classes = project.pool, list(session.record.classes)
+        found = read_labels(file, form, pool.ids, items=pool.items, classes=classes, columns=columns)
+        left_out = found.new_classes
+        if not add_classes:
+            found = _known_only(found)
+        found = replace(found, many_classes=many_classes)
+        stored = session.import_labels(found, annotator)
+    finally:
+        session.close()
+    yield f"{stored['added']:,} labels stored, {stored['unchanged']:,} were there already"
+    if left_out:
+        what = "new classes" if add_classes else "left out, being no classes"
+        yield from _listed(what, Tally(len(left_out), left_out[:SHOWN]))
+    yield from _report(found)
+
+
+def _known_only(found: Imported) -> Imported:
+    """The labels of classes that are there."""
+    labels = [label for label in found.labels if label.label_name not in found.new_classes]
+    return replace(found, labels=labels, new_classes=())
+
+
+def _report(found: Imported) -> Iterator[str]:
+    """What could not be used, a line a kind."""
+    if found.unlabelled:
+        yield f"without a label: {found.unlabelled:,}"
+    if found.repeated:
+        yield f"labelled again further down, which counts: {found.repeated:,}"
+    yield from _listed("not in the pool", found.not_in_pool)
+    yield from _listed("may mean several items", found.ambiguous)
+    yield from _listed("broken", found.broken)
+    yield from _listed("labels that are no name of one class", found.no_text)
+
+
+def _listed(what: str, tally: Tally) -> Iterator[str]:
+    if tally.count:
+        more = f" and {tally.count - len(tally.first):,} more" if tally.count > len(tally.first) else ""
+        yield f"{what}: {tally.count:,} ({', '.join(tally.first)}{more})"

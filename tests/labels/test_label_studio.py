@@ -1,0 +1,139 @@
+"""Labels out of Label Studio's exports."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.data.items import Texts
+from understudy.errors import UnderstudyError
+from understudy.labels.imports import Imported, read_labels
+
+IDS = ("1.png", "cat/1.png", "cat/2.png", "dog/3.png")
+
+
+def answer(*names: str, control: str = "choice") -> dict[str, Any]:
+    return {"from_name": control, "to_name": "image", "type": "choices", "value": {"choices": list(names)}}
+
+
+def task(data: dict[str, Any], *annotations: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"id": 17, "data": data, "annotations": list(annotations), "predictions": [], **more}
+
+
+def read(tasks: Any, **named: str) -> Imported:
+    return read_labels(json.dumps(tasks).encode(), "labelstudio", IDS, columns=named)
+
+
+def pairs(found: Imported) -> list[tuple[int, str]]:
+    return [(label.row, label.label_name) for label in found.labels]
+
+
+def test_a_full_export_gives_who_said_what_when() -> None:
+    found = read([
+        task(
+            {"image": "/data/local-files/?d=photos/dog/3.png"},
+            {"result": [answer("dog")], "completed_by": 4, "updated_at": "1970-01-01T00:00:09Z"},
+            {"result": [answer("wolf")], "completed_by": {"id": 5, "email": "eve@example.org"}},
+            {"result": [answer("fox")], "was_cancelled": True, "completed_by": 6},
+        ),
+        task({"image": "https://example.org/cat/2.png"}, {"result": []}),
+    ])  # fmt: skip
+    assert [(label.row, label.label_name, label.annotator, label.at) for label in found.labels] == [
+        (3, "dog", "user 4", 9.0), (3, "wolf", "eve@example.org", None),
+    ]  # fmt: skip
+    assert found.unlabelled == 2
+    assert found.new_classes == ("dog", "wolf")
+
+
+@pytest.mark.parametrize(
+    ("entry", "row"),
+    [
+        ({"data": {"id": "cat/1.png", "image": "/data/local-files/?d=cat/1.png"}}, 1),
+        ({"data": {"image": "x"}, "meta": {"id": "dog/3.png"}}, 3),
+        ({"data": {"img": "/data/upload/3/0123abcd-3.png"}}, 3),
+        ({"data": {"whatever": "cat/2.png"}}, 2),
+        ({"data": {"image": "cat/2.png", "expected": "1.png"}}, 2),
+    ],
+)
+def test_a_task_is_matched_by_what_its_data_or_meta_say(entry: dict[str, Any], row: int) -> None:
+    assert pairs(read([{**entry, "annotations": [{"result": [answer("x")]}]}])) == [(row, "x")]
+
+
+def test_tasks_that_may_mean_several_items_or_none_are_listed_and_not_guessed() -> None:
+    mark = {"result": [answer("x")]}
+    found = read([
+        task({"image": "/photos/cat/1.png"}, mark),
+        task({"image": "cat/2.png", "id": "dog/3.png"}, mark),
+        task({"image": "bird/7.png"}, mark),
+        {"annotations": [mark]},
+        "no task",
+    ])  # fmt: skip
+    assert found.labels == []
+    assert found.ambiguous.first == ("task 1 (/photos/cat/1.png)", "task 2 (dog/3.png)")
+    assert found.not_in_pool.first == ("task 3 (bird/7.png)",)
+    assert found.broken.count == 2
+
+
+def test_several_choices_and_nested_ones_are_no_label() -> None:
+    nested = {"from_name": "choice", "type": "choices", "value": {"choices": [["a", "b"]]}}
+    found = read([
+        task({"image": "1.png"}, {"result": [answer("a", "b")]}),
+        task({"image": "cat/2.png"}, {"result": [nested]}),
+    ])  # fmt: skip
+    assert found.labels == []
+    assert found.no_text.count == 2
+
+
+def test_other_kinds_of_results_are_left_alone() -> None:
+    box = {"from_name": "box", "type": "rectanglelabels", "value": {"x": 1, "rectanglelabels": ["nose"]}}
+    assert pairs(read([task({"image": "cat/2.png"}, {"result": [box, answer("cat")]})])) == [(2, "cat")]
+
+
+def test_with_two_questions_one_is_named() -> None:
+    tasks = [
+        task({"image": "cat/2.png"}, {"result": [answer("cat", control="animal"), answer("good", control="quality")]})
+    ]
+    with pytest.raises(UnderstudyError, match="'animal', 'quality'; name one, as in --columns label=NAME"):
+        read(tasks)
+    assert pairs(read(tasks, label="quality")) == [(2, "good")]
+    with pytest.raises(UnderstudyError, match="no answers to 'colour'"):
+        read(tasks, label="colour")
+
+
+def test_the_short_export_is_read_too() -> None:
+    found = read([
+        {"image": "cat/2.png", "id": 1, "animal": "cat", "annotator": 2, "annotation_id": 9,
+         "created_at": "1970-01-01T00:00:05Z", "updated_at": "1970-01-01T00:00:07Z", "lead_time": 3.1},
+        {"image": "dog/3.png", "id": 2, "animal": {"choices": ["dog", "wolf"]}, "annotator": 2},
+        {"image": "1.png", "id": 3, "annotator": 2},
+    ])  # fmt: skip
+    assert [(label.row, label.label_name, label.annotator, label.at) for label in found.labels] == [
+        (2, "cat", "user 2", 7.0)
+    ]
+    assert (found.no_text.count, found.unlabelled) == (1, 1)
+
+
+def test_labels_that_look_like_identities_are_labels_all_the_same() -> None:
+    ids = ("0", "1", "2")
+    tasks = [{"image": f"/x/{i}", "id": i, "digit": "1"} for i in range(3)]
+    found = read_labels(json.dumps(tasks).encode(), "labelstudio", ids)
+    assert pairs(found) == [(0, "1"), (1, "1"), (2, "1")]
+
+
+def test_texts_are_matched_by_what_they_say() -> None:
+    tasks = [
+        task({"text": "so it goes"}, {"result": [answer("sad")]}),
+        task({"text": "yes"}, {"result": [answer("x")]}),
+    ]
+    items = Texts(["yes", "so it goes", "yes"])
+    found = read_labels(json.dumps(tasks).encode(), "labelstudio", ("a", "b", "c"), items=items)
+    assert pairs(found) == [(1, "sad")]
+    assert found.ambiguous.count == 1
+
+
+@pytest.mark.parametrize("content", ["[]", "7", "[1, 2]", "{", '"x"', "[" * 50_000])
+def test_what_is_no_export_is_refused(content: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(UnderstudyError, match=r"x\.json (is no JSON|has no list of tasks)"):
+        read_labels(tmp_path / "x.json", None, IDS)

@@ -1,0 +1,149 @@
+"""Labels out of tables that other people made."""
+
+import json
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from understudy.data.items import Texts
+from understudy.errors import UnderstudyError
+from understudy.labels.imports import Imported, read_labels
+
+IDS = ("cat/1.png", "cat/2.png", "3.png")
+
+
+def read(content: str, ids: tuple[str, ...] = IDS, **named: str) -> Imported:
+    return read_labels(content.encode(), None, ids, columns=named)
+
+
+def pairs(found: Imported) -> list[tuple[int, str]]:
+    return [(label.row, label.label_name) for label in found.labels]
+
+
+@pytest.mark.parametrize(
+    "header", ["id,label", "path,class", "Filename;Category", "image\tLABEL", "item,label", "file_name,class"]
+)
+def test_the_usual_names_of_columns_are_known(header: str) -> None:
+    mark = next(mark for mark in ",;\t" if mark in header)
+    found = read(f"{header}\ncat/2.png{mark}tabby\n3.png{mark}fox\n")
+    assert pairs(found) == [(1, "tabby"), (2, "fox")]
+    assert found.new_classes == ("tabby", "fox")
+
+
+def test_who_and_when_come_along_and_annotators_are_kept_apart() -> None:
+    found = read("id,label,annotator,labelled_at\n3.png,fox,ann,1970-01-01T00:00:09Z\n3.png,dog,bob,\n3.png,cat,,\n")
+    assert [(label.label_name, label.annotator, label.at) for label in found.labels] == [
+        ("fox", "ann", 9.0), ("dog", "bob", None), ("cat", None, None),
+    ]  # fmt: skip
+
+
+def test_the_last_label_of_an_annotator_for_an_item_counts() -> None:
+    found = read("id,label\n3.png,fox\ncat/1.png,cat\n3.png,dog\n")
+    assert pairs(found) == [(0, "cat"), (2, "dog")]
+    assert found.repeated == 1
+    assert found.new_classes == ("cat", "dog")
+
+
+def test_what_cannot_be_used_is_counted_and_named() -> None:
+    found = read(
+        "id,label\n3.png,fox\nnone.png,fox\n3.png\nx.png,\n1.png,a\n", ids=("cat/1.png", "dog/1.png", "3.png", "x.png")
+    )
+    assert pairs(found) == [(2, "fox")]
+    assert (found.not_in_pool.count, found.not_in_pool.first) == (1, ("line 3 (none.png)",))
+    assert (found.ambiguous.count, found.ambiguous.first) == (1, ("line 6 (1.png)",))
+    assert found.broken.count == 1
+    assert found.broken.first[0].startswith("line 4: 1 values for 2 columns")
+    assert found.unlabelled == 1
+
+
+def test_labels_that_are_no_text_are_counted() -> None:
+    lines = [{"id": "3.png", "label": {"a": 1}}, {"id": "cat/1.png", "label": ["x", "y"]}, {"id": 5, "label": 7}]
+    found = read("\n".join(map(json.dumps, lines)), ids=(*IDS, "5"))
+    assert pairs(found) == [(3, "7")]
+    assert found.no_text.count == 2
+
+
+def test_numbers_are_classes_and_minus_one_is_none() -> None:
+    found = read("id,label\n3.png,1\ncat/1.png,-1\ncat/2.png,0\n")
+    assert pairs(found) == [(2, "1"), (1, "0")]
+    assert found.unlabelled == 1
+
+
+def test_texts_match_by_identity_or_else_by_what_they_say() -> None:
+    texts = Texts(["red, or so", "blue", "blue"])
+    content = b'text,label\n"red, or so",warm\nblue,cold\nline 3,cold\n'
+    found = read_labels(content, "csv", ("line 2", "line 3", "line 4"), items=texts)
+    assert pairs(found) == [(0, "warm"), (1, "cold")]
+    assert found.ambiguous.count == 1
+
+
+def test_an_identity_goes_before_a_text_that_others_share() -> None:
+    texts = Texts(["blue", "blue"])
+    found = read_labels(b"id,text,label\nb,blue,cold\n", "csv", ("a", "b"), items=texts)
+    assert pairs(found) == [(1, "cold")]
+
+
+def test_parquet_of_others_is_read_and_its_class_names_with_it(tmp_path: Path) -> None:
+    about = {"info": {"features": {"label": {"names": ["cat", "dog"]}}}}
+    table = pyarrow.table({"image_path": ["3.png", "cat/1.png"], "label": [1, -1]})
+    parquet.write_table(table.replace_schema_metadata({"huggingface": json.dumps(about)}), tmp_path / "x.parquet")
+    found = read_labels(tmp_path / "x.parquet", None, IDS)
+    assert pairs(found) == [(2, "dog")]
+    assert found.unlabelled == 1
+
+
+def test_columns_with_other_names_are_named() -> None:
+    assert pairs(read("pic,kind\n3.png,fox\n", id="pic", label="kind")) == [(2, "fox")]
+    with pytest.raises(UnderstudyError, match="the file has no column 'nope'; its columns are 'pic', 'kind'"):
+        read("pic,kind\n3.png,fox\n", id="nope")
+
+
+def test_apostrophes_before_formulas_are_taken_away_only_where_they_were_put() -> None:
+    ids = ("=a.png", "'=a.png", "'b.png")
+    found = read("id,label\n'=a.png,'=x\n'b.png,'tis\n", ids=ids)
+    assert pairs(found) == [(1, "=x"), (2, "'tis")]  # an item that is written just so goes first
+    assert pairs(read("id,label\n'=a.png,x\n", ids=ids[:1])) == [(0, "x")]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a,b\n1,2\n", "no column that names items"),
+        ("id,b\n1,2\n", "no column of labels"),
+        ("id,id,label\n", "more than one column 'id'"),
+        ("{broken\n", "no JSON object on any line"),
+        ("   ", "the file is empty"),
+    ],
+)
+def test_files_without_labels_are_refused_in_one_line(content: str, said: str) -> None:
+    with pytest.raises(UnderstudyError, match=said) as caught:
+        read(content)
+    assert "\n" not in str(caught.value)
+    assert "/tmp" not in str(caught.value)
+
+
+def test_a_parquet_file_that_is_none_is_refused() -> None:
+    with pytest.raises(UnderstudyError, match="the file cannot be read"):
+        read_labels(b"PAR1 and nothing else", None, IDS)
+
+
+def test_a_parquet_file_that_would_burst_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("understudy.labels.label_tables.MOST_ROWS", 10)
+    parquet.write_table(pyarrow.table({"id": ["x"] * 11, "label": ["y"] * 11}), tmp_path / "x.parquet")
+    with pytest.raises(UnderstudyError, match="has 11 rows"):
+        read_labels(tmp_path / "x.parquet", None, IDS)
+
+
+def test_prodigys_answers_are_labels_where_they_accept() -> None:
+    lines = [
+        {"text": "blue", "accept": ["cold"], "answer": "accept", "_annotator_id": "ann", "_timestamp": 60},
+        {"text": "red", "accept": ["warm"], "answer": "ignore"},
+    ]
+    content = "\n".join(map(json.dumps, lines)).encode()
+    found = read_labels(content, None, ("line 1", "line 2"), items=Texts(["blue", "red"]))
+    assert [(label.row, label.label_name, label.annotator, label.at) for label in found.labels] == [
+        (0, "cold", "ann", 60.0)
+    ]
+    assert found.unlabelled == 1

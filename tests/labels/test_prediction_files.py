@@ -1,0 +1,50 @@
+"""Predictions for the whole pool."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from tests.sessions.leaving import CLASSES, IDS, leaving
+from understudy.errors import NotFound
+from understudy.labels.outgoing import Outgoing
+from understudy.labels.prediction_files import predictions_csv, predictions_jsonl, predictions_parquet
+
+PROBS = np.random.default_rng(0).dirichlet(np.ones(4), len(IDS)).astype(np.float32)  # two classes came later
+
+
+def predicted() -> Outgoing:
+    return replace(leaving(), predictions=lambda: PROBS)
+
+
+def test_a_row_an_item_and_a_column_a_class() -> None:
+    rows = list(csv.DictReader(io.StringIO(b"".join(predictions_csv(predicted())).decode("utf-8-sig"), newline="")))
+    assert [row["id"] for row in rows] == ["a.png", "sub/b.png", "'=1+1.png", *IDS[3:]]
+    assert list(rows[0]) == ["id", "predicted", "confidence", "label", *(f"p_{name}" for name in CLASSES[:4])]
+    best = PROBS.argmax(1)
+    assert [row["predicted"].removeprefix("'") for row in rows] == [CLASSES[label] for label in best]
+    assert [row["label"] for row in rows][:1] == ["cat"]
+    assert rows[4]["label"] == ""
+    np.testing.assert_allclose([float(row["p_cat"]) for row in rows], PROBS[:, 0], atol=1e-6)
+    np.testing.assert_allclose([float(row["confidence"]) for row in rows], PROBS.max(1), atol=1e-6)
+
+
+def test_parquet_and_lines_of_json_say_the_same() -> None:
+    table = parquet.read_table(io.BytesIO(b"".join(predictions_parquet(predicted()))))
+    entries = [json.loads(line) for line in b"".join(predictions_jsonl(predicted())).splitlines()]
+    assert table["id"].to_pylist() == [entry["id"] for entry in entries] == list(IDS)
+    assert table["predicted"].to_pylist() == [entry["predicted"] for entry in entries]
+    assert table["label"].to_pylist() == [entry["label"] for entry in entries]
+    for name, column in zip(CLASSES[:4], PROBS.T, strict=True):
+        np.testing.assert_array_equal(table[f"p_{name}"].to_numpy(), column)
+        np.testing.assert_allclose([entry["probabilities"][name] for entry in entries], column, atol=1e-6)
+
+
+@pytest.mark.parametrize("write", [predictions_csv, predictions_jsonl, predictions_parquet])
+def test_without_a_model_there_is_nothing_and_that_is_said_at_once(write) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(NotFound, match="no model yet"):
+        write(leaving())
