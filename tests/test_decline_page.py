@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from tests.benchmarks.scripts import script
 
 page, keep = script("decline_page"), script("decline_keep")
-TEXT = (Path(__file__).parents[1] / "docs" / "decline.md").read_text()
+TEXT = (Path(__file__).parents[1] / "docs" / "paper-late-decline.md").read_text()
 SENTENCES = " ".join(TEXT.split())  # wherever lines break
 EARLY, LATE, LATER = ("random", 600), ("literal", 2000), ("literal", 4000)
 

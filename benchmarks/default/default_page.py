@@ -1,4 +1,4 @@
-"""The tables of docs/default.md, from the kept results: figures on the page are those of the files.
+"""The tables of docs/default-method.md, from the kept results: figures on the page are those of the files.
 
     python benchmarks/default/default_page.py    # writes the tables into the page
 
@@ -18,7 +18,7 @@ from understudy.experiments.statistics import holm, log_area, paired, signed_ran
 
 HERE: Final = Path(__file__).parent
 KEPT: Final = HERE / "results"
-PAGE: Final = HERE.parents[1] / "docs" / "default.md"
+PAGE: Final = HERE.parents[1] / "docs" / "default-method.md"
 OURS: Final = "understudy"
 SETS: Final = {
     "fashion_mnist": "FashionMNIST",

@@ -1,4 +1,4 @@
-"""The two figures of `docs/decline.md`; `decline_page.py` draws them."""
+"""The two figures of `docs/paper-late-decline.md`; `decline_page.py` draws them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final

@@ -1,4 +1,4 @@
-"""Small files of what `docs/decline.md` rests on, from large ones.
+"""Small files of what `docs/paper-late-decline.md` rests on, from large ones.
 
     python benchmarks/paper/decline_keep.py --records a.json b.json --results FOLDER ... --out KEPT
 

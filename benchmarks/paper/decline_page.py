@@ -1,4 +1,4 @@
-"""The tables and figures of `docs/decline.md`, from the kept files.
+"""The tables and figures of `docs/paper-late-decline.md`, from the kept files.
 
     python benchmarks/paper/decline_page.py                    # fills in the tables, draws docs/images/decline-*.png
 
@@ -19,7 +19,7 @@ from scipy import stats
 
 ROOT: Final = Path(__file__).parents[2]
 KEPT: Final = Path(__file__).parent / "results" / "decline"
-PAGE: Final = ROOT / "docs" / "decline.md"
+PAGE: Final = ROOT / "docs" / "paper-late-decline.md"
 POOL: Final = "cifar100_resnet50_pca256"
 Values = dict[str, dict[Any, float]]
 STATES: Final = (("random", 600), ("literal", 1000), ("random", 2000), ("literal", 2000), ("literal", 4000))

@@ -1,4 +1,4 @@
-"""The pictures of docs/reproduction.md, from what is kept here.
+"""The pictures of docs/paper-reproduction.md, from what is kept here.
 
 python benchmarks/paper/figures.py [--kept benchmarks/paper] [--out docs/images]
 """

@@ -1,4 +1,4 @@
-"""The tables of docs/reproduction.md, from what is kept here: figures on the page are those of the files.
+"""The tables of docs/paper-reproduction.md, from what is kept here: figures on the page are those of the files.
 
 python benchmarks/paper/page.py    # writes the tables into the page
 """
@@ -15,7 +15,7 @@ from figures import SETS, SYSTEMS
 from understudy.experiments.results import Results
 
 HERE: Final = Path(__file__).parent
-PAGE: Final = HERE.parents[1] / "docs" / "reproduction.md"
+PAGE: Final = HERE.parents[1] / "docs" / "paper-reproduction.md"
 RESULTS: Final = HERE / "results"
 TIMES: Final = HERE.parent / "results"
 BUDGETS: Final = (1000, 2000, 5000)
@@ -227,7 +227,8 @@ def curve_rows() -> Iterator[list[str]]:
         by = {stage: said(BEST, dataset, stage) for stage in text_claims.STAGES}
         ours = "; ".join(f"{stage} {against(by[stage], 'badge')}" for stage in text_claims.STAGES)
         yield [f"best on {title}", "further significant improvements", f"minus BADGE: {ours}", head,
-               "early yes, late no: [why](decline.md)", "; ".join(f"{by[s]['verdict']} {s}" for s in by)]  # fmt: skip
+               "early yes, late no: [why](paper-late-decline.md)",
+               "; ".join(f"{by[s]['verdict']} {s}" for s in by)]  # fmt: skip
     par = said(PAR, "fashion_mnist")
     yield ["level with the best on FashionMNIST", "on par with WS and BADGE",
            f"minus WS {against(par, 'weight_schedule')}; minus BADGE {against(par, 'badge')}", head,

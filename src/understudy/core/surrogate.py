@@ -28,7 +28,7 @@ class Surrogate:
     """Which row of the pool to label next, updated exactly after every single label.
 
     Each pick costs O(nk + nc + k²) for n rows, k basis points and c classes. The method and its
-    derivation: docs/mathematics.md; the readings taken of the paper: docs/readings.md.
+    derivation: docs/mathematics.md; the readings taken of the paper: docs/paper-interpretation.md.
     """
 
     def __init__(

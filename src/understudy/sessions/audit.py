@@ -1,7 +1,7 @@
 """Items drawn by lot, on which models are scored: which, when they are asked, and what they say.
 
-They are never chosen by a strategy nor trained on, so a score on them is unbiased: docs/honesty.md. Everything here
-follows from the seed and from the answers; nothing is drawn twice.
+They are never chosen by a strategy nor trained on, so a score on them is unbiased:
+docs/accuracy-and-stopping.md. Everything here follows from the seed and from the answers; nothing is drawn twice.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 All labelled rows are judged alike, whether the learner was trained on them or not: a sparse Gaussian process of the
 labels over the features, and its exact leave-one-out means. The learner itself would not do, for it has seen
-the labels it is to judge. Derivation: docs/honesty.md.
+the labels it is to judge. Derivation: docs/accuracy-and-stopping.md.
 """
 
 from collections.abc import Mapping

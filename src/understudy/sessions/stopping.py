@@ -1,6 +1,6 @@
 """Whether to go on labelling: an honest hint from the audit scores and from what the next labels promise.
 
-The rules, all of them (docs/honesty.md says how often they err):
+The rules, all of them (docs/accuracy-and-stopping.md says how often they err):
 
 - start: there is no model yet.
 - enough: for the last two models, half as many labels again brought no gain that could be told from none, and a
