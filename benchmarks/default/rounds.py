@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from studies import Job
 
-from understudy.data.files import write_whole
+from understudy.data.files import atomic_file, write_atomically
 from understudy.experiments.plan import Plan
 from understudy.experiments.results import Round, file_name
 
@@ -36,7 +36,7 @@ def write_round(store: Path, job: Job, number: int, rounds: Sequence[Round], pla
     """One round of all repetitions of a job."""
     path = folder_of(store, job) / f"{number:03}.npz"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, packed(rounds, plan))
+    write_atomically(path, packed(rounds, plan))
 
 
 def packed(rounds: Sequence[Round], plan: Plan) -> bytes:
@@ -131,11 +131,9 @@ def parts(store: Path, jobs: Sequence[Job], size: int) -> Iterator[list[Path]]:
 
 
 def write_archive(path: Path, store: Path, files: Sequence[Path]) -> None:
-    draft = path.with_name(f".{path.name}.part")
-    with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
+    with atomic_file(path) as whole, zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as archive:
         for file in files:
             archive.write(file, str(file.relative_to(store)))
-    draft.replace(path)
 
 
 def unpack(archives: Sequence[Path], store: Path) -> int:
@@ -148,6 +146,6 @@ def unpack(archives: Sequence[Path], store: Path) -> int:
                 if ".." in Path(name).parts or target.suffix != ".npz" or target.exists():
                     continue
                 target.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(target, archive.read(name))
+                write_atomically(target, archive.read(name))
                 number += 1
     return number

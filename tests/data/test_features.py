@@ -1,6 +1,5 @@
 import json
 import os
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from understudy.data.features import default_folder, open_dataset, open_features
 from understudy.data.items import ArrayImages
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError
+from understudy.version import __version__
 
 LATER = 10**9  # a second, in nanoseconds
 
@@ -30,7 +30,7 @@ def test_the_files_say_what_they_hold(folder: Path) -> None:
     about = json.loads((folder / "embedding.json").read_text())
     assert about == {
         "format": 1, "encoder": "counting", "identity": Counting().identity, "source": "some images", "n": 5, "d": 48,
-        "classes": ["even", "odd"], "kind": "image", "version": version("understudy"),
+        "classes": ["even", "odd"], "kind": "image", "version": __version__,
     }  # fmt: skip
     rows = pq.read_table(folder / "items.parquet").to_pylist()
     assert [row["id"] for row in rows] == [f"{i:04}.png" for i in range(5)]

@@ -17,7 +17,7 @@ import pytest
 
 from tests.experiments.small import a_round, same_of
 from understudy import UnderstudyError
-from understudy.data.files import write_whole
+from understudy.data.files import write_atomically
 from understudy.experiments.plan import Plan
 from understudy.experiments.results import OTHER, SAME, SELECTION_ONLY, Results, Store, file_name
 
@@ -104,11 +104,11 @@ def test_the_tables_do_not_depend_on_who_came_first(tmp_path: Path) -> None:
 
 def test_a_kill_between_writing_and_replacing_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    write_whole(path, b"before")
+    write_atomically(path, b"before")
     code = (
-        "import os, sys, signal; from pathlib import Path; from understudy.data.files import write_whole\n"
+        "import os, sys, signal; from pathlib import Path; from understudy.data.files import write_atomically\n"
         "Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "write_whole(Path(sys.argv[1]), b'after' * 1000)"
+        "write_atomically(Path(sys.argv[1]), b'after' * 1000)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
     assert done.returncode == -signal.SIGKILL

@@ -57,7 +57,7 @@ def test_a_kill_between_features_and_items_leaves_the_pool_as_it_was(photos: Pat
     code = (
         "import os, signal, sys\nfrom understudy.projects import pools\n"
         "from understudy.projects.project import create_or_open\n"
-        "pools.whole = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\ncreate_or_open(sys.argv[1]).prepare()\n"
+        "pools.atomic_file = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\ncreate_or_open(sys.argv[1]).prepare()\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(photos)], check=False)
     assert done.returncode == -signal.SIGKILL

@@ -196,7 +196,7 @@ def test_a_kill_while_features_are_made_loses_nothing(photos: Path, moment: str)
     whole = prepared(photos, encoder=SMALL, project=photos.with_name("whole"))
     hooks = {
         "start": "project.prepare(lambda done, total: done == 3 and os.kill(os.getpid(), signal.SIGKILL))",
-        "freeze": "pools.whole = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nproject.prepare()",
+        "freeze": "pools.atomic_file = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nproject.prepare()",
         "end": "pools._remove_others = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nproject.prepare()",
     }
     code = (

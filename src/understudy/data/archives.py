@@ -20,6 +20,7 @@ from typing import Final, Protocol
 
 from filelock import FileLock
 
+from understudy.data.files import replace_durably
 from understudy.errors import UnderstudyError
 
 SUFFIXES: Final = (".tar", ".tar.gz", ".tgz", ".zip")
@@ -62,7 +63,7 @@ def unpack(archive: Path, target: Path, inner: str = "", limits: Limits = USUAL)
                     _put(temporary / path, content)
                 if not (temporary / inner).is_dir():
                     raise _hostile(archive, f"holds no folder {inner}")
-                (temporary / inner).replace(target)
+                replace_durably(temporary / inner, target)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:

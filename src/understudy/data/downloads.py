@@ -4,7 +4,6 @@ import errno
 import hashlib
 import http.client
 import json
-import os
 import re
 import time
 import urllib.error
@@ -20,6 +19,7 @@ from filelock import FileLock
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from understudy.data.files import replace_durably, sync_file
 from understudy.errors import UnderstudyError
 
 CHUNK: Final = 1 << 18
@@ -101,7 +101,7 @@ def download(
                     f"{url} has {found} where {checksum} was expected, and was removed; "
                     "run it again, and if it stays so the file is not the official one"
                 )
-            part.path.replace(target)
+            replace_durably(part.path, target)
             part.notes.unlink(missing_ok=True)
             return target
     except OSError as error:
@@ -156,10 +156,9 @@ def _copy(response: http.client.HTTPResponse, part: Part, advance: Advance) -> N
             file.write(chunk)
             here += len(chunk)
             advance(here, total)
-        file.flush()
+        sync_file(file)
         if total is not None and here < total:
             raise Dropped(f"the connection ended after {here:,} of {total:,} bytes")
-        os.fsync(file.fileno())
 
 
 def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:

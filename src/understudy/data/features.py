@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from understudy.data.faults import Fault, ItemFault, count, listing
+from understudy.data.files import replace_durably, sync_folder, synced_file
 from understudy.data.items import ImageFiles, Items, Stamp, Texts
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
@@ -188,9 +189,12 @@ def drafted(
     }
     with _drafts(folder) as (features, items, found, about):
         write_array(features, vectors, (len(pool), dim))
-        pq.write_table(_table_of(pool, digests, stamps), items)
-        found.write_text("".join(f"{json.dumps(asdict(fault))}\n" for fault in faults), encoding="utf-8")
-        about.write_text(json.dumps(about_pool, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        with synced_file(items) as file:
+            pq.write_table(_table_of(pool, digests, stamps), file)
+        with synced_file(found) as file:
+            file.writelines(f"{json.dumps(asdict(fault))}\n".encode() for fault in faults)
+        with synced_file(about) as file:
+            file.write((json.dumps(about_pool, indent=1, ensure_ascii=False) + "\n").encode())
         yield
 
 
@@ -203,8 +207,9 @@ def _drafts(folder: Path) -> Iterator[list[Path]]:
         try:
             yield paths
             (folder / ABOUT).unlink(missing_ok=True)
+            sync_folder(folder)
             for path, name in zip(paths, FILES, strict=True):
-                path.replace(folder / name)
+                replace_durably(path, folder / name)
         finally:
             for path in paths:
                 path.unlink(missing_ok=True)
@@ -217,12 +222,10 @@ def _draft(name: str) -> str:
 
 def write_array(path: Path, blocks: Iterable[np.ndarray], shape: tuple[int, int]) -> None:
     # Not through a memory map: where the disk is full, writing to one kills the process.
-    with path.open("wb") as file:
+    with synced_file(path) as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
         for block in blocks:
             file.write(np.ascontiguousarray(block, dtype="<f4").data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _table_of(pool: Pool, digests: Sequence[bytes], stamps: Sequence[Stamp | None]) -> Any:

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 import filelock
 import numpy as np
 
-from understudy.data.files import write_whole
+from understudy.data.files import sync_file, write_atomically
 from understudy.errors import UnderstudyError
 
 FORMAT: Final = 1
@@ -92,11 +92,11 @@ class Store:
         with self.reading:
             self.vectors.seek(len(self) * self.width)
             self.vectors.write(b"".join(contents))
-            _on_disk(self.vectors)
+            sync_file(self.vectors)
         keys = [(digest, zlib.crc32(content)) for digest, content in zip(digests, contents, strict=True)]
         self.keys.seek(0, os.SEEK_END)
         self.keys.write(frame(keys))
-        _on_disk(self.keys)
+        sync_file(self.keys)
         self.remember(keys)
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ def _require_format(folder: Path, dim: int, encoder: str) -> None:
     about = folder / "store.json"
     expected = {"format": FORMAT, "dim": dim}
     if not about.exists():
-        write_whole(about, json.dumps(expected | {"encoder": encoder}).encode())
+        write_atomically(about, json.dumps(expected | {"encoder": encoder}).encode())
         return
     try:
         found = json.loads(about.read_text(encoding="utf-8"))
@@ -194,8 +194,3 @@ def _read_notes(path: Path) -> dict[bytes, list[Note]]:
 def _appendable(path: Path) -> BinaryIO:
     path.touch()
     return path.open("r+b")
-
-
-def _on_disk(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from understudy.data.files import write_whole
+from understudy.data.files import write_atomically
 from understudy.experiments.curves import SELECTION_ONLY
 from understudy.experiments.styles import COLOURS, FADED, MARK, Look, series
 from understudy.experiments.tables import short
@@ -291,8 +291,8 @@ def written(figure: Figure, stem: Path, svg: str | None = None) -> tuple[Path, P
     files = stem.with_name(stem.name + ".png"), stem.with_name(stem.name + ".svg")
     with _style(), BytesIO() as file:
         figure.savefig(file, format="png", dpi=DOTS, facecolor=PAPER, metadata={"Software": None})
-        write_whole(files[0], file.getvalue())
-    write_whole(files[1], (as_svg(figure) if svg is None else svg).encode("utf-8", "replace"))
+        write_atomically(files[0], file.getvalue())
+    write_atomically(files[1], (as_svg(figure) if svg is None else svg).encode("utf-8", "replace"))
     return files
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import jinja2
 
-from understudy.data.files import write_whole
+from understudy.data.files import write_atomically
 from understudy.data.pool import Dataset
 from understudy.data.sources import load
 from understudy.errors import UnderstudyError
@@ -51,7 +51,7 @@ def write_report(results: Results, dataset: Dataset | None = None) -> Path:
         chips = [_chip(name, look) for name, look in material.looks.items()]
         _write_tables(results.folder / "tables", sections)
     page = rendered(results, said, notes, sections, chips, missing)
-    write_whole(results.folder / PAGE, page.encode("utf-8", "replace"))
+    write_atomically(results.folder / PAGE, page.encode("utf-8", "replace"))
     return results.folder / PAGE
 
 
@@ -313,5 +313,5 @@ def _write_tables(folder: Path, sections: Iterable[Section]) -> None:
     for section in sections:
         for number, grid in enumerate(section.grids):
             stem = section.key if number == 0 else f"{section.key}-{number + 1}"
-            write_whole(folder / f"{stem}.md", tables.as_markdown(grid).encode())
-            write_whole(folder / f"{stem}.tex", tables.as_latex(grid).encode())
+            write_atomically(folder / f"{stem}.md", tables.as_markdown(grid).encode())
+            write_atomically(folder / f"{stem}.tex", tables.as_latex(grid).encode())

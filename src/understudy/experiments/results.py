@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from understudy.data.files import write_whole
+from understudy.data.files import write_atomically
 from understudy.errors import UnderstudyError
 from understudy.experiments.curves import CEILING as CEILING
 from understudy.experiments.curves import CONTROLS as CONTROLS
@@ -154,7 +154,7 @@ class Store:
                 also = {**before, **also, **_grown(before, also)}
             elif (self.folder / ROUNDS).exists():
                 raise UnderstudyError(f"{self.folder} has rounds but no {EXPERIMENT}; choose another folder with --out")
-            write_whole(self.folder / EXPERIMENT, json.dumps({**also, **wanted}, indent=1).encode())
+            write_atomically(self.folder / EXPERIMENT, json.dumps({**also, **wanted}, indent=1).encode())
         return notes
 
     def _require_code(self, before: dict[str, str], wanted: dict[str, str], learner: str) -> None:
@@ -205,7 +205,7 @@ class Store:
             path = self.path(one.strategy, one.repeat, one.labels)
             with writing(path.parent):
                 path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, sink.getvalue().to_pybytes())
+            write_atomically(path, sink.getvalue().to_pybytes())
 
     def rounds_of(self, strategy: str, repeat: int, schedule: Sequence[int]) -> list[Round]:
         """What is stored of a run, up to the first number of labels that is missing."""
@@ -233,7 +233,7 @@ class Store:
             for name, schema in ((RESULTS, SAME), (TIMINGS, OTHER)):
                 sink = pa.BufferOutputStream()
                 pq.write_table(whole.select(schema.names).combine_chunks(), sink, compression="zstd")
-                write_whole(self.folder / name, sink.getvalue().to_pybytes())
+                write_atomically(self.folder / name, sink.getvalue().to_pybytes())
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,17 +2,12 @@
 
 import io
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import pyarrow
 from pyarrow import parquet
-
-from understudy.errors import NotStored
 
 BATCH: Final = 5000  # rows written at once
 JSON: Final = json.JSONEncoder(ensure_ascii=False)
@@ -78,22 +73,3 @@ def encoded(text: str) -> bytes:
 def _clean(text: str) -> str:
     """The text, which UTF-8 has room for from now on."""
     return text if text.isascii() else encoded(text).decode()
-
-
-def write_stream(pieces: Iterable[bytes], path: Path) -> int:
-    """Write a file whole or not at all; its size in bytes."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("wb") as file:
-            size = sum(file.write(piece) for piece in pieces)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        said = error.strerror or type(error).__name__
-        raise NotStored(f"cannot write {path}: {said}; make room or choose another place") from error
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-    return size

@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from understudy.data.files import write_whole
+from understudy.data.files import write_atomically
 from understudy.errors import UnderstudyError
 from understudy.learners import standalone
 from understudy.learners.heads import HeadModel
@@ -36,7 +36,7 @@ def save_model(
     model: Model, path: Path, *, classes: Sequence[str], encoder: str | None = None, notes: Mapping[str, Any]
 ) -> None:
     """Write a model, whole or not at all. `notes` are yours, anything that JSON can hold."""
-    write_whole(path, model_bytes(model, classes=classes, encoder=encoder, notes=notes))
+    write_atomically(path, model_bytes(model, classes=classes, encoder=encoder, notes=notes))
 
 
 def model_bytes(model: Model, *, classes: Sequence[str], encoder: str | None, notes: Mapping[str, Any]) -> bytes:

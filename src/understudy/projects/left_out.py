@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from understudy.data.faults import Fault
-from understudy.data.files import write_whole
+from understudy.data.files import write_atomically
 from understudy.data.items import Stamp
 from understudy.projects.origins import Source
 
@@ -39,7 +39,7 @@ def _from_line(line: str) -> LeftOut:
 
 def write(folder: Path, faults: Iterable[LeftOut]) -> None:
     lines = [json.dumps({**asdict(each.fault), "stamp": each.stamp}) for each in faults]
-    write_whole(folder / FILE, "".join(f"{line}\n" for line in lines).encode())
+    write_atomically(folder / FILE, "".join(f"{line}\n" for line in lines).encode())
 
 
 def merged(before: Sequence[LeftOut], found: Sequence[Fault], source: Source) -> list[LeftOut]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from understudy.data.features import digest_of, writable, write_array
-from understudy.data.files import sync_folder, whole
+from understudy.data.files import atomic_file, replace_durably
 from understudy.data.items import ArrayImages, ImageFiles, Items, Texts, lies_in
 from understudy.data.pool import Pool
 from understudy.data.shown_items import PinnedImages, SourceImages, real_paths
@@ -88,9 +88,8 @@ def freeze(folder: Path, before: Any | None, added: Any, features: np.ndarray) -
     path.parent.mkdir(exist_ok=True)
     draft = path.with_name(".features.draft")  # always the same, so that what a kill leaves is written over
     write_array(draft, _blocks([*([] if old is None else [old]), features]), (len(table), features.shape[1]))
-    draft.replace(path)
-    sync_folder(path.parent)
-    with whole(folder / ITEMS) as file:
+    replace_durably(draft, path)
+    with atomic_file(folder / ITEMS) as file:
         pq.write_table(table, file)
     _remove_others(folder, path)
     return table

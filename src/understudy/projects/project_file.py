@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from understudy.data.files import write_whole
+from understudy.data.files import write_atomically
 from understudy.data.items import Kind
 from understudy.errors import Conflict, UnderstudyError
 from understudy.projects.settings import Settings
@@ -72,7 +72,7 @@ class About:
     def write(self, folder: Path) -> None:
         values = {**asdict(self), "settings": self.settings.to_json()}
         text = json.dumps({"format": FORMAT, **values}, indent=1, ensure_ascii=True)
-        write_whole(folder / FILE, (text + "\n").encode())
+        write_atomically(folder / FILE, (text + "\n").encode())
 
 
 def is_project(folder: Path) -> bool:

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from understudy.data.faults import SHOWN
+from understudy.data.files import write_atomically
 from understudy.errors import Conflict, NotFound, UnderstudyError
 from understudy.labels.class_folder_files import write_class_folders
 from understudy.labels.exports import format_named
 from understudy.labels.imports import Imported, Tally, read_labels
-from understudy.labels.streams import write_stream
 from understudy.projects.places import folder_for
 from understudy.projects.project import Project, create_or_open
 from understudy.projects.project_file import is_project
@@ -51,7 +51,7 @@ def export_labels(
     if copy:
         raise UnderstudyError("--copy is for folders on the disk; leave it out")
     path = Path(chosen.file_name) if out is None else out
-    size = write_stream(chosen.write(leaving), path)
+    size = write_atomically(path, chosen.write(leaving), parents=True)
     if form == "model" or form.startswith("predictions"):
         yield f"{path}: {size:,} bytes, of the model {(leaving.model or '')[:12]}"
         return

@@ -7,13 +7,13 @@ salted scrypt is kept; it is there only to end the logins of a former password.
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from understudy.data.files import write_atomically
 from understudy.errors import NotStored, UnderstudyError
 
 FORMAT: Final = 1
@@ -86,19 +86,10 @@ class Tokens:
         return self.logins.get(_hashed(token))
 
     def store(self) -> None:
-        """Write the file whole, for the owner's eyes only."""
+        """Write the file, which only its owner may read."""
         content = {"format": FORMAT, "cookie": self.cookie, "links": self.links, "logins": self.logins}
-        draft = self.path.with_name(f".{FILE}.{os.getpid()}")
-        try:
-            draft.unlink(missing_ok=True)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-                json.dump(content | {"password": self.password}, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
-        except OSError as error:
-            draft.unlink(missing_ok=True)
-            raise NotStored(f"{self.path} cannot be written ({error.strerror}); make room or check the disk") from error
+        text = json.dumps(content | {"password": self.password}, indent=1)
+        write_atomically(self.path, text.encode(), mode=0o600)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from tests.sessions.training.test_artifacts import files_no_longer_than
+from understudy.data.files import remove_drafts
 from understudy.errors import NotStored, UnderstudyError
-from understudy.sessions.training.array_folders import are_whole, read_about, read_arrays, remove_drafts, write_arrays
+from understudy.sessions.training.array_folders import are_whole, read_about, read_arrays, write_arrays
 
 ARRAYS = {
     "large": np.arange(400_000, dtype=np.float64).reshape(400, 1000),

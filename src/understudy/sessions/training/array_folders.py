@@ -6,19 +6,16 @@ folder that a crash of the machine left damaged does not open, and is made again
 
 import json
 import os
-import shutil
-import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from understudy.errors import NotStored, UnderstudyError
+from understudy.data.files import atomic_folder
+from understudy.errors import UnderstudyError
 
 ABOUT: Final = "about.json"
-DRAFT: Final = ".draft-"
 MAPPED: Final = 2**20  # bytes: an array above this is mapped
 
 
@@ -26,22 +23,13 @@ def write_arrays(
     folder: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any], linked: Mapping[str, Path] | None = None
 ) -> None:
     """Write arrays in place of what the folder held. Those that are `linked` lie in another folder already."""
-    draft = folder.with_name(f"{DRAFT}{uuid.uuid4().hex}")
-    try:
-        draft.mkdir(parents=True)
+    with atomic_folder(folder, durable=False) as draft:
         for name, array in arrays.items():
             path = draft / f"{name}.npy"
             if not (linked and name in linked and _link(linked[name], path)):
                 np.save(path, array, allow_pickle=False)
         names = {name: [str(array.dtype), list(array.shape)] for name, array in arrays.items()}
         (draft / ABOUT).write_text(json.dumps({**about, "arrays": names}), encoding="utf-8")
-        remove(folder)
-        draft.rename(folder)
-    except OSError as error:
-        said = error.strerror or str(error)
-        raise NotStored(f"cannot write to {folder.parent}: {said}; make room or check its permissions") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _link(there: Path, here: Path) -> bool:
@@ -88,19 +76,3 @@ def read_about(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return about if isinstance(about, dict) and isinstance(about.get("arrays"), dict) else None
-
-
-def remove(folder: Path) -> None:
-    """Take a folder away, its name at once; who has mapped its files keeps them."""
-    if not folder.exists():
-        return
-    gone = folder.with_name(f"{DRAFT}{uuid.uuid4().hex}")
-    with suppress(FileNotFoundError):
-        folder.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
-
-
-def remove_drafts(folder: Path) -> None:
-    """Remove what a kill left half written or half removed. Only while nobody writes."""
-    for draft in folder.glob(f"{DRAFT}*"):
-        shutil.rmtree(draft, ignore_errors=True)

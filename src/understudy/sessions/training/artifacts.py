@@ -5,9 +5,7 @@ it is there whole or not at all, and whoever writes the same at the same time wr
 """
 
 import hashlib
-import os
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +16,12 @@ from jaxtyping import Float, Int
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from understudy.data.files import sync_folder
-from understudy.errors import NotFound, NotStored, UnderstudyError
+from understudy.data.files import draft_file, remove_drafts
+from understudy.errors import NotFound, UnderstudyError
 
 HASH: Final = re.compile("[0-9a-f]{64}")
 SUFFIX: Final = re.compile(r"[a-z0-9]{1,20}(\.[a-z0-9]{1,20})?")
 BLOCK: Final = 2**20  # bytes read in one go
-DRAFT: Final = ".draft-"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,31 +43,14 @@ class Artifacts:
         """Keep the content of a file, or bytes; its hash is its name from now on."""
         if not SUFFIX.fullmatch(suffix):
             raise UnderstudyError(f"a suffix is a few letters, as in safetensors; got {suffix!r}")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            return self._put(source, suffix)
-        except OSError as error:
-            said = error.strerror or type(error).__name__
-            raise NotStored(f"cannot write to {self.folder}: {said}; make room or check its permissions") from error
-
-    def _put(self, source: Path | bytes, suffix: str) -> str:
         state = hashlib.sha256()
-        handle, name = tempfile.mkstemp(dir=self.folder, prefix=DRAFT)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                for block in _blocks_of(source):
-                    state.update(block)
-                    file.write(block)
-                file.flush()
-                os.fsync(file.fileno())
-            key = state.hexdigest()
-            Path(name).chmod(0o644)
+        with draft_file(self.folder, mode=0o644) as draft:
+            for block in _blocks_of(source):
+                state.update(block)
+                draft.file.write(block)
             # Over one that is there already: it is the same, or was damaged.
-            Path(name).replace(self.folder / f"{key}.{suffix}")
-        finally:
-            Path(name).unlink(missing_ok=True)
-        sync_folder(self.folder)
-        return key
+            draft.move_to(self.folder / f"{state.hexdigest()}.{suffix}")
+        return state.hexdigest()
 
     def path(self, key: str) -> Path:
         """The file of this hash."""
@@ -115,8 +95,7 @@ class Artifacts:
 
     def tidy(self) -> None:
         """Remove what a kill left half written. Only while nobody writes."""
-        for draft in self.folder.glob(f"{DRAFT}*"):
-            draft.unlink(missing_ok=True)
+        remove_drafts(self.folder)
 
 
 def _blocks_of(source: Path | bytes) -> Iterator[bytes]:

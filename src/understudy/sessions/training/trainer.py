@@ -24,7 +24,7 @@ from understudy.core.features import Features
 from understudy.core.kernels import mean_distance
 from understudy.core.state import ENGINE_KEYS, WHOLE_KEYS
 from understudy.core.surrogate import Surrogate
-from understudy.data.files import write_whole
+from understudy.data.files import write_atomically
 from understudy.errors import UnderstudyError
 from understudy.learners.model_files import can_save, model_bytes
 from understudy.learners.named import make_learner
@@ -49,14 +49,14 @@ def main(arguments: list[str]) -> int:
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
     result = attempt(folder := Path(arguments[0]))
-    write_whole(folder / RESULT, json.dumps(result).encode())
+    write_atomically(folder / RESULT, json.dumps(result).encode())
     return 1 if "failed" in result else 0
 
 
 def write_job(folder: Path, job: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> None:
     """Put a job where a process will find it."""
     write_arrays(folder / INPUTS, inputs, {})
-    write_whole(folder / JOB, json.dumps(job).encode())
+    write_atomically(folder / JOB, json.dumps(job).encode())
 
 
 def attempt(folder: Path) -> dict[str, Any]:

@@ -23,8 +23,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from understudy.data.files import remove_drafts, remove_folder
 from understudy.errors import Conflict, UnderstudyError
-from understudy.sessions.training.array_folders import read_about, read_arrays, remove, remove_drafts
+from understudy.sessions.training.array_folders import read_about, read_arrays
 from understudy.sessions.training.artifacts import Artifacts
 from understudy.sessions.training.trainer import (
     ANCHORS,
@@ -253,7 +254,7 @@ class Trainer:
         """Remove what earlier jobs left, but for the last anchor."""
         shutil.rmtree(self.work / JOBS, ignore_errors=True)
         for anchor in sorted((self.work / ANCHORS).glob("*-*"), key=_age)[:-1]:
-            remove(anchor)
+            remove_folder(anchor)
         for folder in (self.work, self.work / ANCHORS):
             remove_drafts(folder)
 
