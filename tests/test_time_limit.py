@@ -6,11 +6,12 @@ So do tests of interrupts where the suite was started in the background, with SI
 import os
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import is_running, wait_until
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
@@ -79,13 +80,6 @@ def test_that_hangs_in_a_library():
 """
 
 
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def run_pytest(folder: Path, *options: str) -> str:
     """The output of pytest, with our settings but short limits, started in the background."""
     settings = ("timeout=2", "faulthandler_timeout=6", f"cache_dir={folder / 'cache'}")
@@ -123,8 +117,7 @@ def test_a_test_that_hangs_fails_by_name_and_the_others_go_on(tmp_path: Path) ->
     assert "crashed while running 'test_hanging.py::test_that_hangs_in_a_library'" in out
     pids = [int(path.read_text()) for path in tmp_path.glob("*.pid")]
     assert len(pids) == 3
-    while any(map(is_running, pids)):  # until our own limit
-        time.sleep(0.05)
+    wait_until(lambda: not any(map(is_running, pids)))
 
 
 def test_every_test_has_a_limit() -> None:

@@ -1,6 +1,5 @@
 """Row i of everything is the same item, and a pool that cannot hold this is not made."""
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -73,12 +72,10 @@ def test_identities_given_twice_are_named() -> None:
         Pool(tuple(f"{i:02}" for i in range(20)) * 2)
 
 
-def test_many_identities_are_compared_quickly() -> None:
-    ids = tuple(map(str, range(200_000)))
-    start = time.perf_counter()
+def test_many_identities_are_compared_without_comparing_each_with_each() -> None:
+    ids = tuple(map(str, range(200_000)))  # it would take an hour, and tests have minutes
     with pytest.raises(UnderstudyError, match=r"given more than once: 17$"):
         Pool((*ids, "17"))
-    assert time.perf_counter() - start < 2  # comparing each with each would take an hour
 
 
 @pytest.mark.parametrize(

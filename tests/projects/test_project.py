@@ -4,7 +4,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -106,14 +105,9 @@ def test_a_table_of_paths_keeps_files_outside_of_its_folder(tmp_path: Path) -> N
     ]
 
 
-def test_the_demo_has_ten_classes_gives_nothing_away_and_is_quick(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_has_ten_classes_and_gives_nothing_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    create_or_open("digits", project=tmp_path / "warm").prepare()  # scikit-learn is imported once
-    start = time.perf_counter()
     project = prepared(None, demo=True)
-    assert time.perf_counter() - start < 2
     assert project.folder == tmp_path / "understudy-demo"
     assert project.classes_at_start == tuple("0123456789")
     assert project.seed_labels == {}
