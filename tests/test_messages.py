@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.messages import DISTRIBUTION, UPGRADE, count_of, install_command, list_some
+from understudy.messages import DISTRIBUTION, UPGRADE, count_of, install_command, list_lines, list_some
 
 ROOT = Path(__file__).parents[1]
 PLACES = ("src", "docs", "benchmarks", "examples", "tests", "page/src", ".ci")
@@ -48,6 +48,19 @@ def test_a_long_list_is_cut_short(names: list[object], text: str) -> None:
     assert list_some(names) == text
 
 
+def test_of_a_list_that_was_cut_before_the_rest_is_counted_too() -> None:
+    assert list_some(["a", "b", "c", "d"], 3, total=1000) == "a, b, c and 997 more"
+    assert list_some(["a", "b"], 3, total=2) == "a, b"
+    assert list_some(["a", "b"], 3, total=3) == "a, b and 1 more"
+
+
+def test_lines_are_indented_and_cut_short() -> None:
+    assert list_lines([]) == ""
+    assert list_lines(["a", "b"], 2) == "\n  a\n  b"
+    assert list_lines(range(1234), 2) == "\n  0\n  1\n  and 1,232 more"
+
+
 def test_a_count_has_its_noun_in_the_right_number() -> None:
     assert [count_of(n, "item") for n in (0, 1, 2000)] == ["0 items", "1 item", "2,000 items"]
     assert count_of(["x"], "file") == "1 file"
+    assert [count_of(n, "class", "classes") for n in (1, 2)] == ["1 class", "2 classes"]

@@ -3,7 +3,7 @@
 import pytest
 
 from understudy import UnderstudyError
-from understudy.data.faults import Fault, FaultsFound, ItemFault, checked_on_error, count, listing, settle
+from understudy.data.faults import Fault, FaultsFound, ItemFault, checked_on_error, listing, settle
 
 BROKEN = Fault("a.jpg", "the file is empty", "copy it again")
 NOTE = Fault("b.gif", "animated", "the first frame is used", used=True)
@@ -40,10 +40,6 @@ def test_a_long_list_is_cut_and_counted() -> None:
 def test_no_line_of_a_list_ends_in_a_space() -> None:
     for faults in ([BROKEN], [BROKEN, BROKEN]):
         assert not [line for line in str(FaultsFound(faults)).splitlines() if line != line.rstrip()]
-
-
-def test_things_are_counted_in_grammar() -> None:
-    assert [count(range(n), "item") for n in (0, 1, 1000)] == ["0 items", "1 item", "1,000 items"]
 
 
 def test_what_to_do_on_errors_is_one_of_two_words() -> None:

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from understudy.data import places
 from understudy.data.encoders.protocol import Encoder, Prepared
-from understudy.data.faults import Fault, ItemFault, OnError, checked_on_error, count, listing, settle
+from understudy.data.faults import Fault, ItemFault, OnError, checked_on_error, listing, settle
 from understudy.data.features import (
     ABOUT,
     TEST,
@@ -41,6 +41,7 @@ from understudy.data.items import Items, Stamp
 from understudy.data.pool import Dataset, Pool
 from understudy.data.store import Note, Store, opened
 from understudy.errors import UnderstudyError
+from understudy.messages import count_of
 
 __all__ = ["Embedding", "Interrupted", "embed", "embed_dataset", "open_features"]
 
@@ -272,7 +273,7 @@ class Run:
         rows = self.usable()
         if not rows:
             unused = [fault for fault in self.faults() if not fault.used]
-            raise UnderstudyError(f"none of {count(self.pool.ids, 'item')} can be used:{listing(unused)}")
+            raise UnderstudyError(f"none of {count_of(self.pool.ids, 'item')} can be used:{listing(unused)}")
         return drafted(
             out,
             self.pool if len(rows) == len(self.pool) else self.pool.take(rows),

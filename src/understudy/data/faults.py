@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from understudy.errors import UnderstudyError
+from understudy.messages import count_of, list_lines
 
 OnError = Literal["skip", "fail"]
 
-SHOWN = 10  # faults named in one message; the rest are counted
+MAX_LISTED: Final = 10  # faults named in one message; the rest are counted
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class FaultsFound(UnderstudyError):
     """Items that cannot be used, all of them, where the caller wanted none."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
-        super().__init__(f"{count(faults, 'item')} cannot be used:{listing(faults)}")
+        super().__init__(f"{count_of(faults, 'item')} cannot be used:{listing(faults)}")
         self.faults = tuple(faults)
 
 
@@ -57,10 +58,4 @@ def checked_on_error(on_error: str) -> OnError:
 
 def listing(faults: Sequence[Fault]) -> str:
     """What follows a colon: the first few faults in a line each and how many more there are, or the only one."""
-    shown = "\n  ".join(str(fault) for fault in faults[:SHOWN])
-    more = f"\n  and {len(faults) - SHOWN:,} more" if len(faults) > SHOWN else ""
-    return f"\n  {shown}{more}" if len(faults) > 1 else f" {shown}"
-
-
-def count(things: Sequence[object], name: str) -> str:
-    return f"{len(things):,} {name}{'' if len(things) == 1 else 's'}"
+    return list_lines(faults, MAX_LISTED) if len(faults) > 1 else f" {faults[0]}"

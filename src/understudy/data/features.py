@@ -22,11 +22,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from understudy.data.faults import Fault, ItemFault, count, listing
+from understudy.data.faults import Fault, ItemFault, listing
 from understudy.data.files import replace_durably, sync_folder, synced_file
 from understudy.data.items import ImageFiles, Items, Stamp, Texts
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
+from understudy.messages import count_of
 from understudy.version import __version__
 
 FORMAT: Final = 1
@@ -69,8 +70,8 @@ def summary(embedding: Embedding, part: str = "pool") -> str:
     """What a person wants to know when it is done."""
     e = embedding
     unused, notes = e.left_out, [fault for fault in e.faults if fault.used]
-    faults = f"\n{count(unused, 'item')} left out:{listing(unused)}" if unused else ""
-    noted = f"\n{count(notes, 'note')}, the first: {notes[0]}" if notes else ""
+    faults = f"\n{count_of(unused, 'item')} left out:{listing(unused)}" if unused else ""
+    noted = f"\n{count_of(notes, 'note')}, the first: {notes[0]}" if notes else ""
     where = f"\nall of this is in {e.folder / FAULTS}" if e.faults else ""
     return (
         f"{part}: {e.n:,} x {e.dim} features in {e.seconds:.1f} s, {e.computed:,} computed, {e.cached:,} from the "

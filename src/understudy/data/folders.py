@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from understudy.data import images, labels, splits
-from understudy.data.faults import Fault, count
+from understudy.data.faults import Fault
 from understudy.data.items import ImageFiles, printable
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
+from understudy.messages import count_of, list_some
 
 LITTER: Final = frozenset({"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})  # what systems leave in folders
 
@@ -63,15 +64,15 @@ def _beside_split(folder: Path, split: dict[splits.Part, str], unused: Sequence[
     for name in unused:
         found, part = listed(folder, name).files, splits.part_of(name)
         if found and part is not None:
-            problem = f"{count(found, 'image')} of a second folder for the same part as {split[part]}"
+            problem = f"{count_of(found, 'image')} of a second folder for the same part as {split[part]}"
             yield Fault(f"{printable(name)}/", problem, f"not used; move them into {split[part]}", used=True)
         elif found:
-            problem = f"{count(found, 'image')} in a folder beside {parts}"
+            problem = f"{count_of(found, 'image')} in a folder beside {parts}"
             yield Fault(f"{printable(name)}/", problem, "not used; move them into one of these", used=True)
     loose = sorted(entry.name for entry in _entries(folder) if _is_loose_image(entry))
     if loose:
-        problem = f"{count(loose, 'image')} beside {parts}"
-        yield Fault(_and_more(loose), problem, "not used; move them into one of these", used=True)
+        problem = f"{count_of(loose, 'image')} beside {parts}"
+        yield Fault(list_some(map(printable, loose), 1), problem, "not used; move them into one of these", used=True)
 
 
 def _is_loose_image(entry: os.DirEntry[str]) -> bool:
@@ -174,16 +175,11 @@ def _unknown_folders(names: Sequence[str], classes: Sequence[str]) -> Iterator[F
 def _other_files(listing: Listing) -> Iterator[Fault]:
     if listing.others:
         yield Fault(
-            _and_more(listing.others),
+            list_some(map(printable, listing.others), 1),
             "no images, to judge by their names",
             "not used; convert what is one to PNG or JPEG",
             used=True,
         )
-
-
-def _and_more(names: Sequence[str]) -> str:
-    """The first name and how many there are besides."""
-    return printable(names[0]) + (f" and {len(names) - 1:,} more" if len(names) > 1 else "")
 
 
 def _no_images(folder: Path, listing: Listing) -> UnderstudyError:

@@ -11,9 +11,9 @@ from PIL import Image
 from understudy.data.faults import Fault
 from understudy.data.items import ArrayImages, Items
 from understudy.errors import UnderstudyError
+from understudy.messages import list_some
 
 UNLABELLED: Final = -1
-SHOWN: Final = 5  # identities named in one message
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +35,7 @@ class Pool:
         n = len(self.ids)
         if len(set(self.ids)) < n:
             twice = sorted(name for name, times in Counter(self.ids).items() if times > 1)
-            more = f" and {len(twice) - SHOWN:,} more" if len(twice) > SHOWN else ""
-            raise UnderstudyError(
-                f"the identities of a pool must differ; given more than once: {', '.join(twice[:SHOWN])}{more}"
-            )
+            raise UnderstudyError(f"the identities of a pool must differ; given more than once: {list_some(twice, 5)}")
         if len(set(self.classes)) < len(self.classes):
             raise UnderstudyError(f"the classes of a pool must differ; got {', '.join(self.classes)}")
         for name, length in (("items", _length_of(self.items)), ("features", _length_of(self.features)),

@@ -11,9 +11,10 @@ from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
 from understudy.experiments.plan import STREAM_SPLIT
 from understudy.learners.protocol import Takes
+from understudy.messages import list_some
 
 HELD_OUT: Final = 0.2  # of the pool, where there is no test set
-SHOWN: Final = 5  # classes named in one line
+MAX_CLASSES: Final = 5  # classes named in one line
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +56,9 @@ class Bench:
             notes.append(f"items left out: {said}")
         unseen = np.setdiff1d(self.test_labels, self.truth)
         if len(unseen):
-            names = ", ".join(self.pool.classes[label] for label in unseen[:SHOWN])
-            more = f" and {len(unseen) - SHOWN:,} more" if len(unseen) > SHOWN else ""
+            names = list_some((self.pool.classes[label] for label in unseen), MAX_CLASSES)
             rows = int(np.isin(self.test_labels, unseen).sum())
-            notes.append(f"no item to choose from is of {names}{more}: {rows:,} of the test items cannot be got right")
+            notes.append(f"no item to choose from is of {names}: {rows:,} of the test items cannot be got right")
         return notes
 
     def digest(self) -> str:
@@ -87,9 +87,10 @@ def bench_of(dataset: Dataset, seed: int = 0) -> Bench:
     unlabelled = sum(int((~part.is_labelled).sum()) for part in dataset.parts)
     if dataset.test is not None:
         if dataset.test.classes != dataset.pool.classes:
+            tested, known = (list_some(part.classes, MAX_CLASSES) for part in (dataset.test, dataset.pool))
             raise UnderstudyError(
-                f"the test set of {dataset.name} has other classes than its pool ({_shown(dataset.test.classes)} and "
-                f"{_shown(dataset.pool.classes)}); give both the same, in the same order"
+                f"the test set of {dataset.name} has other classes than its pool ({tested}; {known}); "
+                "give both the same, in the same order"
             )
         return Bench(dataset.name, pool, _known(dataset.test, "test set"), unusable, unlabelled)
     order = np.random.default_rng([seed, STREAM_SPLIT]).permutation(len(pool))
@@ -97,10 +98,6 @@ def bench_of(dataset: Dataset, seed: int = 0) -> Bench:
     if not cut or cut == len(pool):
         raise UnderstudyError(f"{dataset.name} has {len(pool)} labelled items, too few to hold some out as a test set")
     return Bench(dataset.name, pool.take(np.sort(order[cut:])), pool.take(np.sort(order[:cut])), unusable, unlabelled)
-
-
-def _shown(classes: tuple[str, ...]) -> str:
-    return ", ".join(classes[:SHOWN]) + (", ..." if len(classes) > SHOWN else "")
 
 
 def _known(part: Pool, called: str) -> Pool:

@@ -16,7 +16,8 @@ from understudy.experiments.statistics import (
     paired,
     rank_strategies,
 )
-from understudy.experiments.tables import by_area, p_text, plural, points
+from understudy.experiments.tables import by_area, p_text, points
+from understudy.messages import count_of, list_some
 
 RANDOM: Final = "random"
 AS_MANY: Final = 1.05  # up to so many times as many labels is as many
@@ -100,9 +101,8 @@ def _verdicts(curves: Curves, names: list[str]) -> list[str]:
             test = f": {verdict}, p = {p_text(found.p_holm)} (signed ranks, Holm)"
         said.append(f"Its lead over random is {points(found.area)} points{test}.")
     if curves.repeats < TESTED_FROM:
-        said.append(
-            f"With {plural(curves.repeats, 'repetition')} no significance is claimed; that takes {TESTED_FROM} or more."
-        )
+        repetitions = count_of(curves.repeats, "repetition")
+        said.append(f"With {repetitions} no significance is claimed; that takes {TESTED_FROM} or more.")
     elif len(names) > 1:
         said.append(_told_apart(curves, best, RANDOM in names[2:]))
     for name in ("understudy", "surrogate"):
@@ -123,8 +123,7 @@ def _told_apart(curves: Curves, best: str, random_was_tested: bool) -> str:
         return f"Not told apart from any of the others by {test}."
     if random_was_tested and alike != [RANDOM]:
         alike = [name for name in alike if name != RANDOM]
-    more = f" and {len(alike) - NAMED} more" if len(alike) > NAMED else ""
-    return f"Not told apart from it by {test}: {', '.join(alike[:NAMED])}{more}."
+    return f"Not told apart from it by {test}: {list_some(alike, NAMED)}."
 
 
 def _others(n: int) -> str:

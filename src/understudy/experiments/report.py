@@ -19,8 +19,7 @@ from understudy.experiments.headline import Headline, headline
 from understudy.experiments.results import Results, file_name
 from understudy.experiments.sections import SECTIONS, Material, Section
 from understudy.experiments.styles import COLOURS, Look, series
-from understudy.experiments.tables import plural
-from understudy.messages import install_command
+from understudy.messages import count_of, install_command
 
 PAGE: Final = "report.html"
 SIGNS: Final = dict(zip("os^DvPX><*pdh1+|_", "●■▲◆▼✚✖▶◀★⬟♦⬢⅄+|–", strict=True))  # markers as letters
@@ -218,7 +217,7 @@ def _unused(curves: Curves, ended: Mapping[str, Collection[int]]) -> list[str]:
     if not more:
         return []
     return [
-        f"{plural(curves.repeats, 'repetition')} compared, those that all strategies have; further ones of "
+        f"{count_of(curves.repeats, 'repetition')} compared, those that all strategies have; further ones of "
         f"{', '.join(more)} are finished and not used."
     ]
 
@@ -245,9 +244,7 @@ def _facts(results: Results) -> list[str]:
         if key in plan:
             out.append(f"{plan[key]:,} {what}")
     if plan.get("classes"):
-        out.append(
-            plural(len(plan["classes"]), "class") if len(plan["classes"]) == 1 else f"{len(plan['classes'])} classes"
-        )
+        out.append(count_of(plan["classes"], "class", "classes"))
     if "learner" in plan:
         out.append(f"learner {plan['learner']}")
     if "protocol" in results.settings:

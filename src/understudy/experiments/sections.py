@@ -23,7 +23,8 @@ from understudy.experiments.statistics import (
     reference_of,
 )
 from understudy.experiments.styles import Look, is_variant, shared_looks
-from understudy.experiments.tables import Grid, by_area, plural
+from understudy.experiments.tables import Grid, by_area
+from understudy.messages import count_of
 
 NO_PICKS: Final = "Which rows were picked was not kept, so neither they nor times a pick are shown."
 
@@ -121,7 +122,7 @@ def _learning_curves(of: Material) -> Section:
     often = f" {OFTEN} is margin retrained ten times as often." if OFTEN in of.curves.accuracy else ""
     systems = [name for name in of.curves.accuracy if name + SELECTION_ONLY in of.curves.accuracy]
     apart = f" In grey, since they change training and are not ranked: {', '.join(systems)}." if systems else ""
-    caption = f"Test accuracy over labels, {plural(of.curves.repeats, 'repetition')}: {band}.{dashed}{often}{apart}"
+    caption = f"Test accuracy over labels, {count_of(of.curves.repeats, 'repetition')}: {band}.{dashed}{often}{apart}"
     figure = of.figure("learning-curves", caption, draw) if len(of.curves.schedule) > 1 else ()
     words = "" if figure or not of.draws else "There is a single budget, so there are no curves."
     grids = [tables.compared(of.curves, ceiling=of.ceiling)]
@@ -367,7 +368,7 @@ def _places(of: Material) -> Section | str | None:
 
     most = max(map(len, found.picks.values()))
     caption = (
-        f"The pool ({plural(len(found.points), 'row')} of it, grey) along its two principal axes, and the first "
+        f"The pool ({count_of(len(found.points), 'row')} of it, grey) along its two principal axes, and the first "
         f"{most} rows that each strategy asked for in repetition {of.repeats[0] + 1}."
     )
     return Section("map", "Where the picks lie", "Map", "", of.figure("map", caption, draw))

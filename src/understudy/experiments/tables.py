@@ -34,6 +34,7 @@ from understudy.experiments.statistics import (
     shared_range,
     smallest_p,
 )
+from understudy.messages import count_of
 
 NAMES: Final = (34, 26, 20)  # the longest names in terminals that are wide, less so, narrow
 FEWEST: Final = 3  # budgets
@@ -105,7 +106,7 @@ def compared(
     areas = ("area", "early area", "log area") if full else ("area",)
     beside = (*["bootstrap"] * intervals, *["win/tie/loss"] * full, *["p (Holm)"] * tested)
     return Grid(
-        f"{curves.dataset}: test accuracy in %, {deviations} of {plural(curves.repeats, 'repetition')}",
+        f"{curves.dataset}: test accuracy in %, {deviations} of {count_of(curves.repeats, 'repetition')}",
         ("strategy", *budgets, *areas, f"minus {reference}", *beside),
         tuple(row(name, columns) for name, columns in found_columns.items()),
         apart=tuple(row(name, measured(name)) for name in apart),
@@ -135,7 +136,7 @@ def _notes_on(
     if found and full and curves.repeats > 1:
         yield "Bootstrap: the same interval by resampling repetitions; below ten of them it is too narrow."
     if found and curves.repeats >= TESTED_FROM:
-        yield f"p: signed ranks, corrected for {plural(len(found), 'comparison')}."
+        yield f"p: signed ranks, corrected for {count_of(len(found), 'comparison')}."
         yield from _limits_of(curves.repeats, len(found))
     elif found:
         yield f"p-values are given from {TESTED_FROM} repetitions on."
@@ -204,7 +205,8 @@ def saved(
         ),
         notes=(
             *([defined] if full else []),
-            f"By interpolation of mean curves of {plural(curves.repeats, 'repetition')}; {NOT_REACHED}: never reached.",
+            f"By interpolation of mean curves of {count_of(curves.repeats, 'repetition')}; "
+            f"{NOT_REACHED}: never reached.",
             *([] if accuracies is not None else [f"Accuracies are those of {reference} at its budgets."]),
         ),
     )
@@ -236,7 +238,7 @@ def ranked(found: Ranks) -> Grid:
         name: "".join(_letter(i) for i, group in enumerate(found.groups) if name in group) for name in found.names
     }
     tested = found.told_by is not None
-    notes = [f"Ranks of areas in {plural(found.blocks, 'block')}; 1 is best."]
+    notes = [f"Ranks of areas in {count_of(found.blocks, 'block')}; 1 is best."]
     if tested:
         notes.append(f"The same letter: not told apart by {how_told(found)}.")
         notes.append(f"Critical difference of ranks (Nemenyi): {found.critical_difference:.2f}.")
@@ -256,10 +258,10 @@ def ranked(found: Ranks) -> Grid:
 def how_told(found: Ranks) -> str:
     """The test of all pairs, in words, and why it is not the usual one where it is not."""
     if found.told_by == "signed ranks":
-        return f"signed ranks, corrected for {plural(found.pairs, 'pair')}"
+        return f"signed ranks, corrected for {count_of(found.pairs, 'pair')}"
     return (
         f"Nemenyi's test of mean ranks (after Friedman's); signed ranks, corrected for {found.pairs} pairs, cannot "
-        f"give a p below {smallest_p(found.blocks, found.pairs):.2f} with {plural(found.blocks, 'block')}"
+        f"give a p below {smallest_p(found.blocks, found.pairs):.2f} with {count_of(found.blocks, 'block')}"
     )
 
 
@@ -402,10 +404,6 @@ def p_text(p: float | None) -> str:
     if p is None:
         return ""
     return "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def plural(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def _letter(i: int) -> str:

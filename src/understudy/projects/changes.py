@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from understudy.data.faults import Fault, count
+from understudy.data.faults import Fault
 from understudy.data.features import STATTERS, changes, digest_of
 from understudy.data.items import Texts
 from understudy.data.pool import Pool
 from understudy.data.shown_items import PinnedImages
+from understudy.messages import count_of
 
 CHUNK: Final = 500  # files that a thread asks after at a time
 LOOKED_AT: Final = 2000  # files with other dates that are read and compared; a copied folder has all of them anew
@@ -51,7 +52,7 @@ def noted(changed: Sequence[Fault], gone: int, name: str) -> list[str]:
     if changed:
         first = changed[0]
         notes.append(
-            f"{count(changed, 'item')} changed since the features were made, which stay; the first: "
+            f"{count_of(changed, 'item')} changed since the features were made, which stay; the first: "
             f"{first.item} ({first.problem})"
         )
     return notes

@@ -5,11 +5,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from understudy.data import hub
 from understudy.data.datasets import load_named
-from understudy.data.faults import count
 from understudy.data.features import is_features, read_about
 from understudy.data.items import ImageFiles, Kind, Stamp, StoredImages, lies_in
 from understudy.data.labels import checked_classes
@@ -17,9 +15,8 @@ from understudy.data.pool import Pool
 from understudy.data.shown_items import real_paths
 from understudy.data.sources import known_names, load
 from understudy.errors import UnderstudyError
+from understudy.messages import count_of, list_some
 from understudy.projects.project_file import Origin
-
-SHOWN: Final = 3  # names in a note
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +67,9 @@ def reopened(origin: Origin, project: Path) -> Source | None:
 def _of_pool(name: str, pool: Pool, path: Path | None) -> Source:
     notes = []
     if pool.items is None:
-        notes.append(f"{name} has features and nothing to show: its {count(pool.ids, 'item')} are shown by their names")
+        notes.append(
+            f"{name} has features and nothing to show: its {count_of(pool.ids, 'item')} are shown by their names"
+        )
     if path is None:
         return Source(name, pool, notes=tuple(notes))
     is_folder = path.is_dir() and pool.features is None
@@ -90,7 +89,9 @@ def _outside(table: Path, items: ImageFiles) -> list[str]:
     names = [name for name, path in listed if not lies_in(path, folder)]
     if not names:
         return []
-    return [f"{table.name} lists {count(names, 'file')} outside of its folder, as {names[0]}; whoever labels sees them"]
+    return [
+        f"{table.name} lists {count_of(names, 'file')} outside of its folder, as {names[0]}; whoever labels sees them"
+    ]
 
 
 def from_file(path: Path) -> tuple[str, ...]:
@@ -137,9 +138,9 @@ def _others(counts: Mapping[str, int], known: Sequence[str]) -> tuple[str, ...]:
     foreign = {name: n for name, n in counts.items() if name.strip() not in known}
     if not foreign:
         return ()
-    more = ", ..." if len(foreign) > SHOWN else ""
-    names = ", ".join(list(foreign)[:SHOWN]) + more
-    return (f"{sum(foreign.values()):,} items are of no class you gave ({names}); they are to be labelled",)
+    return (
+        f"{sum(foreign.values()):,} items are of no class you gave ({list_some(foreign)}); they are to be labelled",
+    )
 
 
 def labels_of(pool: Pool) -> list[int]:

@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 
 from understudy.data.embedding import Interrupted, embed
 from understudy.data.encoders import Encoder
-from understudy.data.faults import Fault, count
+from understudy.data.faults import Fault
 from understudy.data.features import errors_in_one_line, writable
 from understudy.data.items import Kind
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError
+from understudy.messages import count_of
 from understudy.projects import changes, encoder_choice, left_out, pools
 from understudy.projects.origins import Source, source_classes
 from understudy.projects.project_file import About
@@ -177,7 +178,7 @@ class Project:
             self.notes += changes.noted(found, before - len(known), str(self.about.origin))
         if not self.waiting:
             return
-        wanted = count(self.waiting, "new item")
+        wanted = count_of(self.waiting, "new item")
         try:
             self.embed_waiting(progress, quiet)
         except Interrupted:
@@ -248,7 +249,7 @@ class Project:
         unused = [fault for fault in faults if not fault.used]
         if unused:
             where = self.folder / left_out.FILE
-            self.notes.append(f"{count(unused, 'item')} left out, all listed in {where}; the first: {unused[0]}")
+            self.notes.append(f"{count_of(unused, 'item')} left out, all listed in {where}; the first: {unused[0]}")
 
     def ready_encoder(self) -> Encoder:
         """The project's encoder; the best that can be had where none was named, and then it is kept."""

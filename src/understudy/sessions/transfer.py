@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from understudy.data.faults import SHOWN
+from understudy.data.faults import MAX_LISTED
 from understudy.data.files import write_atomically
 from understudy.errors import Conflict, NotFound, UnderstudyError
 from understudy.labels.class_folder_files import write_class_folders
 from understudy.labels.exports import format_named
 from understudy.labels.imports import Imported, Tally, read_labels
+from understudy.messages import list_some
 from understudy.projects.places import folder_for
 from understudy.projects.project import Project, create_or_open
 from understudy.projects.project_file import is_project
@@ -46,7 +47,7 @@ def export_labels(
         folder = Path(f"{project.name}-labels") if out is None else out
         count, left_out = write_class_folders(leaving, folder, copy=copy)
         yield f"{count:,} items in {folder}"
-        yield from _listed("left out", Tally(len(left_out), tuple(left_out[:SHOWN])))
+        yield from _listed("left out", Tally(len(left_out), tuple(left_out[:MAX_LISTED])))
         return
     if copy:
         raise UnderstudyError("--copy is for folders on the disk; leave it out")
@@ -88,7 +89,7 @@ def import_labels(
     yield f"{stored['added']:,} labels stored, {stored['unchanged']:,} were there already"
     if left_out:
         what = "new classes" if add_classes else "left out, being no classes"
-        yield from _listed(what, Tally(len(left_out), left_out[:SHOWN]))
+        yield from _listed(what, Tally(len(left_out), left_out[:MAX_LISTED]))
     yield from _report(found)
 
 
@@ -112,5 +113,4 @@ def _report(found: Imported) -> Iterator[str]:
 
 def _listed(what: str, tally: Tally) -> Iterator[str]:
     if tally.count:
-        more = f" and {tally.count - len(tally.first):,} more" if tally.count > len(tally.first) else ""
-        yield f"{what}: {tally.count:,} ({', '.join(tally.first)}{more})"
+        yield f"{what}: {tally.count:,} ({list_some(tally.first, len(tally.first), total=tally.count)})"

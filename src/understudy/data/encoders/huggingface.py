@@ -13,7 +13,7 @@ from understudy.data.encoders.extras import from_hub, importing, library, major
 from understudy.data.encoders.modules import forward, moved, on_device
 from understudy.data.encoders.protocol import Prepared, digest_of, identity_of
 from understudy.data.encoders.spec import Spec
-from understudy.data.encoders.weights import few, load_weights
+from understudy.data.encoders.weights import list_names, load_weights
 from understudy.data.items import Kind
 from understudy.errors import UnderstudyError
 
@@ -92,7 +92,7 @@ def _poolers(missing: Iterable[str], model: str) -> list[str]:
     names = [name for name in missing if not name.endswith("num_batches_tracked")]
     others = [name for name in names if "pooler" not in name.split(".")]
     if others:
-        raise UnderstudyError(f"{model} lacks weights of its network ({few(others)}); give one that is complete")
+        raise UnderstudyError(f"{model} lacks weights of its network ({list_names(others)}); give one that is complete")
     return names
 
 

@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from understudy.errors import UnderstudyError
+from understudy.messages import list_some
 
 FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-SHOWN = 4  # names in a message
 WRAPPERS = ("state_dict", "model")  # what training scripts put around a state dict
 
 
@@ -31,7 +31,9 @@ def load_weights(module: nn.Module, path: Path | str, *, ignored: Iterable[str] 
     missing = [name for name in own if name not in given and not name.endswith("num_batches_tracked")]
     unexpected = [name for name in given if name not in own and not name.startswith(tuple(ignored))]
     if missing or unexpected:
-        found = [f"{what}: {few(names)}" for what, names in (("missing", missing), ("not known", unexpected)) if names]
+        found = [
+            f"{what}: {list_names(names)}" for what, names in (("missing", missing), ("not known", unexpected)) if names
+        ]
         raise UnderstudyError(f"{path} does not fit this network ({'; '.join(found)}); give the file of this model")
     for name, tensor in own.items():
         if name in given and given[name].shape != tensor.shape:
@@ -98,6 +100,6 @@ def _unwrapped(loaded: Any, path: Path) -> dict[str, Tensor]:
     return dict(loaded)
 
 
-def few(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(name if name.isprintable() else ascii(name) for name in names[:SHOWN]) + more
+def list_names(names: list[str]) -> str:
+    """The first few names of parameters, which come from a file and may hold anything."""
+    return list_some((name if name.isprintable() else ascii(name) for name in names), 4)
