@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from understudy import __version__
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 
 app = typer.Typer(
     help="Tells people which item to label next, and learns from every single label.",
@@ -20,7 +20,10 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run this process's command. What its user can mend is one line on standard error and exit code 1."""
+    """Run this process's command. An error of ours is one line on standard error; the exit code says whose it is.
+
+    0: done. 1: the work failed. 2: the call was wrong, so that trying again cannot help.
+    """
     try:
         app()
     except UnderstudyError as error:
@@ -28,7 +31,7 @@ def main() -> None:
         if "--debug" in sys.argv:
             raise
         typer.echo(f"understudy: {error}", err=True)
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
 
 
 def _print_version(wanted: bool) -> bool:
@@ -295,7 +298,7 @@ def label(
     The project lies beside the data. The same command goes on where it was stopped.
     """
     if source is None and project is None and not demo:
-        raise UnderstudyError("there is nothing to label; give a PATH, or --demo to try it on digits")
+        raise UsageError("there is nothing to label; give a PATH, or --demo to try it on digits")
     from understudy.data.columns import parsed
     from understudy.learners.named import make_learner
     from understudy.projects.project import create_or_open
@@ -405,10 +408,10 @@ def _find_modules_here() -> None:
 def _comparison_engine(engine: str, ray_address: str | None, jobs: int | None) -> Any:
     """Who carries a comparison out; None for processes of this machine."""
     if engine not in ("ray", "local"):
-        raise UnderstudyError(f"engine is local or ray; got {engine!r}")
+        raise UsageError(f"engine is local or ray; got {engine!r}")
     if engine == "local":
         if ray_address is not None:
-            raise UnderstudyError("an address is of a Ray cluster; give --engine ray with it")
+            raise UsageError("an address is of a Ray cluster; give --engine ray with it")
         return None
     from understudy.distributed.grid import on_ray
 

@@ -5,6 +5,13 @@ class UnderstudyError(ValueError):
     """Something the caller can mend: a bad value, a wrong shape, a call out of turn."""
 
 
+class UsageError(UnderstudyError):
+    """The call itself is wrong: an unknown name, an impossible option or value, a file that is not there.
+
+    The command line exits with 2 for it, and with 1 for every other error.
+    """
+
+
 class PoolExhausted(UnderstudyError):
     """More rows were asked for than are left to ask."""
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from understudy.data.pool import Pool
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.journal import FORMAT, RETRACTED, TOLD, Journal, Training, checked_state, described
 from understudy.learners.named import make_learner
 from understudy.learners.protocol import Job, Learner, Model, fit_many
@@ -485,9 +485,9 @@ class ActiveLoop:
         ]
         for who, wants in wanting:
             if "features" in wants and self.pool.features is None:
-                raise UnderstudyError(f"{who} needs features, and this pool has none; make some: understudy embed")
+                raise UsageError(f"{who} needs features, and this pool has none; make some: understudy embed")
             if "images" in wants and not self._has_images:
-                raise UnderstudyError(f"{who} needs images, and this pool has none; load what holds them")
+                raise UsageError(f"{who} needs images, and this pool has none; load what holds them")
         if needs.images_or_features and self.pool.features is None and not self._has_images:
             raise UnderstudyError(f"{name} needs images or features, and this pool has neither")
 

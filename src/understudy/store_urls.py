@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UsageError
 
 SQLITE: Final = "sqlite:///"
 POSTGRES: Final = ("postgresql", "postgres", "postgresql+psycopg")
@@ -36,8 +36,8 @@ def full_url(url: str) -> str:
     if url.startswith(SQLITE):
         path = url.removeprefix(SQLITE)
         if path in ("", ":memory:"):
-            raise UnderstudyError("a store in memory would forget every label; write sqlite:///FILE")
+            raise UsageError("a store in memory would forget every label; write sqlite:///FILE")
         return sqlite_url(Path(path).expanduser().absolute())
     if url.partition("://")[0] not in POSTGRES or "://" not in url:
-        raise UnderstudyError("a store is postgresql://USER@HOST/DATABASE or sqlite:///FILE; this is neither")
+        raise UsageError("a store is postgresql://USER@HOST/DATABASE or sqlite:///FILE; this is neither")
     return url

@@ -55,13 +55,13 @@ def test_the_second_time_everything_comes_from_the_cache(photos: Path, tmp_path:
         (["--encoder", "pixels@w.pt"], "understudy: pixels takes no weights"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_exit_code_1(
+def test_a_wrong_option_is_one_line_and_exit_code_2(
     photos: Path, options: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["understudy", "embed", str(photos), *options])
     with pytest.raises(SystemExit) as stopped:
         main()
-    assert stopped.value.code == 1
+    assert stopped.value.code == 2
     said = capsys.readouterr().err
     assert said.startswith(message)
     assert said.count("\n") == 1
@@ -100,11 +100,14 @@ def test_places_that_cannot_be_written_to_are_one_line(
 ) -> None:
     (tmp_path / "file").touch()
     command = [str(photos), "--encoder", "pixels"]
-    for out, reason in (("file", "file is a file; features need"), ("file/out", "file/out: Not a directory; check")):
-        said = refused(monkeypatch, capsys, *command, "--out", str(tmp_path / out))
+    for out, reason, code in (
+        ("file", "file is a file; features need", 2),
+        ("file/out", "file/out: Not a directory; check", 1),
+    ):
+        said = refused(monkeypatch, capsys, *command, "--out", str(tmp_path / out), code=code)
         assert reason in said
         assert said.count("\n") == 1
-    said = refused(monkeypatch, capsys, *command, "--out", str(photos / "new"))
+    said = refused(monkeypatch, capsys, *command, "--out", str(photos / "new"), code=2)
     assert "one lies in the other" in said
     monkeypatch.setenv("UNDERSTUDY_HOME", str(tmp_path / "file"))
     said = refused(monkeypatch, capsys, *command)
@@ -113,12 +116,12 @@ def test_places_that_cannot_be_written_to_are_one_line(
     assert said.count("\n") == 1
 
 
-def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What the command says on standard error."""
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1) -> str:
+    """What the command says on standard error; it ends with this exit code."""
     monkeypatch.setattr(sys, "argv", ["understudy", "embed", *arguments])
     with pytest.raises(SystemExit) as stopped:
         main()
-    assert stopped.value.code == 1
+    assert stopped.value.code == code
     return capsys.readouterr().err
 
 

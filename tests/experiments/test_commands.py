@@ -114,7 +114,7 @@ def test_a_wrong_call_is_one_line_and_leaves_nothing(
     arguments = [part for part in compared(features, tmp_path / "out") if part not in ("--schedule", "9,14")]
     if "--protocol" not in changed:
         arguments += ["--schedule", "9,14"]
-    assert understudy([*arguments, *changed], monkeypatch) == 1
+    assert understudy([*arguments, *changed], monkeypatch) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     assert said in lines[0]
@@ -124,7 +124,7 @@ def test_a_wrong_call_is_one_line_and_leaves_nothing(
 def test_an_unknown_data_set_is_answered_with_the_nearest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert understudy(["compare", "digit", "--out", tmp_path / "out"], monkeypatch) == 1
+    assert understudy(["compare", "digit", "--out", tmp_path / "out"], monkeypatch) == 2
     assert "did you mean digits?" in capsys.readouterr().err
 
 
@@ -135,7 +135,7 @@ def test_the_folder_of_another_experiment_is_left_alone(
     assert understudy(compared(features, out, "--no-controls"), monkeypatch) == 0
     before = (out / "results.parquet").read_bytes()
     capsys.readouterr()
-    assert understudy([*compared(features, out), "--seed", 1], monkeypatch) == 1
+    assert understudy([*compared(features, out), "--seed", 1], monkeypatch) == 2
     assert "of another experiment: seed was 0 and is now 1; choose another folder" in capsys.readouterr().err
     assert (out / "results.parquet").read_bytes() == before
 

@@ -9,7 +9,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from understudy.errors import NotFound, UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.labels.imports import (
     LARGEST_BODY,
     MOST_CLASSES,
@@ -50,7 +50,7 @@ def test_what_cannot_be_an_import_is_refused(tmp_path: Path) -> None:
         read_labels(b"x" * (LARGEST_BODY + 1), "csv", ("a",))
     with pytest.raises(UnderstudyError, match="got 'pickle'"):
         read_labels(b"x", "pickle", ("a",))
-    with pytest.raises(NotFound, match="no such file"):
+    with pytest.raises(UsageError, match="no such file"):
         read_labels(tmp_path / "nothing.csv", None, ("a",))
     with pytest.raises(UnderstudyError, match="is a folder; csv is a file"):
         read_labels(tmp_path, "csv", ("a",))

@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.sessions.label_data import images, pixels, prepared, texts
 from understudy.data.features import digest_of
-from understudy.errors import Conflict, UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.projects.project import create_or_open
 from understudy.store_urls import kept_url
 
@@ -238,7 +238,7 @@ def test_a_project_and_its_data_may_move_together_or_apart(photos: Path, tmp_pat
 )
 def test_what_contradicts_a_project_is_refused_in_one_line(photos: Path, given: dict[str, object], said: str) -> None:
     prepared(photos, encoder=SMALL, classes=["cat", "dog"])
-    with pytest.raises(Conflict, match=said) as caught:
+    with pytest.raises(UsageError, match=said) as caught:
         prepared(photos, **given)
     assert "\n" not in str(caught.value)
 
@@ -298,7 +298,7 @@ def test_what_is_wrong_leaves_no_project_behind(photos: Path) -> None:
 def test_a_second_folder_of_images_cannot_take_a_project(photos: Path, tmp_path: Path) -> None:
     project = prepared(photos, encoder=SMALL)
     other = images(tmp_path / "other", ["1.png"])
-    with pytest.raises(Conflict, match=r"is the project of .*photos, not of .*other"):
+    with pytest.raises(UsageError, match=r"is the project of .*photos, not of .*other"):
         create_or_open(other, project=project.folder)
 
 
@@ -338,7 +338,7 @@ def test_a_log_in_another_file_is_the_same_from_every_folder(
     assert url == f"sqlite:///{tmp_path / 'labels.db'}"
     monkeypatch.chdir(photos)
     assert create_or_open(photos).store_url == url
-    with pytest.raises(Conflict, match="leave out the store"):
+    with pytest.raises(UsageError, match="leave out the store"):
         create_or_open(photos, store="sqlite:///labels.db")
     with pytest.raises(UnderstudyError, match="would forget every label"):
         kept_url("sqlite:///:memory:")

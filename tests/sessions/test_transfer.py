@@ -11,7 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from understudy.cli import app
-from understudy.errors import Conflict, NotFound, UnderstudyError
+from understudy.errors import Conflict, NotFound, UnderstudyError, UsageError
 from understudy.projects.project import Project, create_or_open
 from understudy.sessions.opening import open_session
 
@@ -110,12 +110,12 @@ def test_folders_are_links_or_copies_or_a_zip(project: Project, tmp_path: Path) 
 
 
 def test_what_cannot_be_done_is_said_in_a_line(project: Project, tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="has no project; make one with: understudy label"):
+    with pytest.raises(UsageError, match="has no project; make one with: understudy label"):
         command("export", tmp_path / "nowhere")
     with pytest.raises(UnderstudyError, match="no format 'xml'"):
         command("export", project.folder, "--format", "xml")
     with pytest.raises(NotFound, match="no model yet"):
         command("export", project.folder, "--format", "model", "--out", tmp_path / "model.zip")
-    with pytest.raises(NotFound, match="no such file"):
+    with pytest.raises(UsageError, match="no such file"):
         command("import", project.folder, tmp_path / "nothing.csv")
     assert not (tmp_path / "model.zip").exists()

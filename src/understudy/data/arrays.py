@@ -20,7 +20,7 @@ from understudy.data import labels
 from understudy.data.faults import Fault
 from understudy.data.items import ArrayImages, printable
 from understudy.data.pool import Dataset, Pool
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 
 SUFFIXES: Final = (".npy", ".npz", ".safetensors")
 LARGE: Final = 2**26  # bytes: an array above this is mapped
@@ -49,7 +49,7 @@ def load_arrays(path: Path, classes: Sequence[str] | None = None) -> Dataset:
     try:
         found = readers[path.suffix.lower()](path)
     except FileNotFoundError as error:
-        raise UnderstudyError(f"{path}: no such file") from error
+        raise UsageError(f"{path}: no such file") from error
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, SafetensorError, ValueError) as error:
         if isinstance(error, UnderstudyError):
             raise

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UsageError
 
 # What a column is called that holds this. Compared without regard to case; the first that is there is taken.
 USUAL: Final = {
@@ -19,18 +19,18 @@ def chosen(there: Sequence[str], named: Mapping[str, str], source: str) -> dict[
     """The columns to use, by what they hold: "path" or "text", and "label", "split", "id" where there are such."""
     for role, column in named.items():
         if role not in USUAL:
-            raise UnderstudyError(f"columns can be named for {', '.join(USUAL)}; got one for {role!r}")
+            raise UsageError(f"columns can be named for {', '.join(USUAL)}; got one for {role!r}")
         if column not in there:
-            raise UnderstudyError(f"{source} has no column {column!r}; its columns are {listed(there)}")
+            raise UsageError(f"{source} has no column {column!r}; its columns are {listed(there)}")
     if "path" in named and "text" in named:
-        raise UnderstudyError("items are images or texts; name a column for path or one for text, not for both")
+        raise UsageError("items are images or texts; name a column for path or one for text, not for both")
     found = {role: named.get(role) or usual(role, there) for role in USUAL}
     if "text" in named:
         found["path"] = None
     elif found["path"]:
         found["text"] = None
     if not found["path"] and not found["text"]:
-        raise UnderstudyError(
+        raise UsageError(
             f"{source} has no column of paths ({', '.join(USUAL['path'])}) or texts ({', '.join(USUAL['text'])}); "
             f"its columns are {listed(there)}: name one, as in {example('text', 'body')}"
         )
@@ -52,7 +52,7 @@ def parsed(text: str) -> dict[str, str]:
     """Columns as they are given on the command line: text=body,label=topic."""
     pairs = [pair.partition("=") for pair in text.split(",")]
     if not all(role.strip() and column.strip() for role, _, column in pairs):
-        raise UnderstudyError(f"columns are given as text=body,label=topic; got {text!r}")
+        raise UsageError(f"columns are given as text=body,label=topic; got {text!r}")
     return {role.strip(): column.strip() for role, _, column in pairs}
 
 

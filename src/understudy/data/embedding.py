@@ -40,7 +40,7 @@ from understudy.data.features import (
 from understudy.data.items import Items, Stamp
 from understudy.data.pool import Dataset, Pool
 from understudy.data.store import Note, Store, opened
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.messages import count_of
 
 __all__ = ["Embedding", "Interrupted", "embed", "embed_dataset", "open_features"]
@@ -308,14 +308,14 @@ def _in_order(work: Callable[[int], T], n: int, workers: int, ahead: int) -> Ite
 
 def _checked(pool: Pool, encoder: Encoder, batch_size: int) -> Items:
     if pool.items is None:
-        raise UnderstudyError("this pool has features but no raw items, so there is nothing to embed; use it as it is")
+        raise UsageError("this pool has features but no raw items, so there is nothing to embed; use it as it is")
     if not len(pool):
         raise UnderstudyError("this pool has no items; add some, or look at its faults")
     if pool.items.kind != encoder.kind:
         remedy = "use text:NAME" if pool.items.kind == "text" else "use an encoder of images, such as resnet18"
-        raise UnderstudyError(f"{encoder.name} takes {encoder.kind}s, this pool has {pool.items.kind}s; {remedy}")
+        raise UsageError(f"{encoder.name} takes {encoder.kind}s, this pool has {pool.items.kind}s; {remedy}")
     if batch_size < 1:
-        raise UnderstudyError(f"batch_size must be at least 1; got {batch_size}")
+        raise UsageError(f"batch_size must be at least 1; got {batch_size}")
     return pool.items
 
 

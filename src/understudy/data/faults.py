@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.messages import count_of, list_lines
 
 OnError = Literal["skip", "fail"]
@@ -52,7 +52,7 @@ def settle(faults: Iterable[Fault], on_error: OnError) -> tuple[Fault, ...]:
 
 def checked_on_error(on_error: str) -> OnError:
     if on_error not in get_args(OnError):
-        raise UnderstudyError(f"on_error must be 'skip' or 'fail'; got {on_error!r}")
+        raise UsageError(f"on_error must be 'skip' or 'fail'; got {on_error!r}")
     return on_error  # type: ignore[return-value]
 
 

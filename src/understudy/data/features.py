@@ -26,7 +26,7 @@ from understudy.data.faults import Fault, ItemFault, listing
 from understudy.data.files import replace_durably, sync_folder, synced_file
 from understudy.data.items import ImageFiles, Items, Stamp, Texts
 from understudy.data.pool import Dataset, Pool
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.messages import count_of
 from understudy.version import __version__
 
@@ -88,7 +88,7 @@ def default_folder(source: str) -> Path:
         # A folder that is a link has its features beside the link, where people look for them.
         place = path.absolute() if path.name not in ("", "..") else path.resolve()
     if not place.name:
-        raise UnderstudyError(f"{place} has no name and nothing lies beside it; say where features go with --out")
+        raise UsageError(f"{place} has no name and nothing lies beside it; say where features go with --out")
     return place.with_name(f"{place.name}.features")
 
 
@@ -99,7 +99,7 @@ def output_folder(source: str, out: Path | None) -> Path:
         place = Path(source).expanduser()
         read, written = place.resolve(), folder.resolve()
         if place.is_dir() and (written.is_relative_to(read) or read.is_relative_to(written)):
-            raise UnderstudyError(
+            raise UsageError(
                 f"{folder} and {source}, which is to be embedded, are the same or one lies in the other; "
                 "give --out a folder of its own"
             )
@@ -110,9 +110,9 @@ def output_folder(source: str, out: Path | None) -> Path:
 def require_free(folder: Path) -> None:
     """An error unless there is nothing at this path, an empty folder, or one that `embed` wrote to."""
     if folder.exists() and not folder.is_dir():
-        raise UnderstudyError(f"{folder} is a file; features need a folder, so give --out another name")
+        raise UsageError(f"{folder} is a file; features need a folder, so give --out another name")
     if name := _not_ours(folder):
-        raise UnderstudyError(
+        raise UsageError(
             f"{folder} holds {name!r} and no features; give --out a new folder, an empty one or one of features"
         )
 

@@ -12,7 +12,7 @@ from understudy.data import images, labels, splits
 from understudy.data.faults import Fault
 from understudy.data.items import ImageFiles, printable
 from understudy.data.pool import Dataset, Pool
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.messages import count_of, list_some
 
 LITTER: Final = frozenset({"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})  # what systems leave in folders
@@ -185,6 +185,6 @@ def _other_files(listing: Listing) -> Iterator[Fault]:
 def _no_images(folder: Path, listing: Listing) -> UnderstudyError:
     beside = f", but it has {printable(listing.others[0])}" if listing.others else ""
     faults = f" ({listing.faults[0]})" if listing.faults else ""
-    return UnderstudyError(
+    return UsageError(
         f"{folder} has no images{beside}{faults}; give a folder with files that end in .jpg, .png, .webp or the like"
     )

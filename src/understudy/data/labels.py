@@ -9,7 +9,7 @@ import numpy as np
 from understudy.data.faults import Fault
 from understudy.data.items import printable
 from understudy.data.pool import UNLABELLED
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 
 SUGGESTED: Final = 20  # labels for which the nearest class is looked up, which takes long where there are many classes
 LONGEST_NAME: Final = 200  # characters of a class
@@ -93,12 +93,12 @@ def _no_class(name: str, classes: Sequence[str], suggest: bool = True) -> tuple[
 def checked_classes(names: object) -> tuple[str, ...]:
     """Names of classes that can be told apart on a page and in a file."""
     if isinstance(names, str) or not isinstance(names, Iterable):
-        raise UnderstudyError(f"classes must be a list of names; got {names!r}")
+        raise UsageError(f"classes must be a list of names; got {names!r}")
     known: dict[str, None] = {}
     for given in names:
         name = checked_class(given)
         if name in known:
-            raise UnderstudyError(f"the class {name!r} is given more than once; classes must differ")
+            raise UsageError(f"the class {name!r} is given more than once; classes must differ")
         known[name] = None
     return tuple(known)
 
@@ -106,17 +106,17 @@ def checked_classes(names: object) -> tuple[str, ...]:
 def checked_class(name: object) -> str:
     """The name of a class, without spaces around it; an error where it is none."""
     if not isinstance(name, str):
-        raise UnderstudyError(f"the name of a class must be text; got {name!r}")
+        raise UsageError(f"the name of a class must be text; got {name!r}")
     stripped = name.strip()
     if not stripped:
-        raise UnderstudyError("the name of a class is empty; give it one")
+        raise UsageError("the name of a class is empty; give it one")
     if len(stripped) > LONGEST_NAME:
-        raise UnderstudyError(
+        raise UsageError(
             f"the name of a class has {len(stripped):,} characters, {LONGEST_NAME} are the most: "
             f"{printable(stripped[:40])}...; shorten it"
         )
     if printable(stripped) != stripped:
-        raise UnderstudyError(
+        raise UsageError(
             f"the name of a class has characters that cannot be seen: {printable(stripped)}; take them out"
         )
     return stripped

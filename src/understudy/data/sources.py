@@ -11,7 +11,7 @@ import numpy as np
 from understudy.data import arrays, folders, hub, manifests, tables
 from understudy.data.faults import checked_on_error, listing, settle
 from understudy.data.pool import Dataset, Pool
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 
 EMBEDDED: Final = "embedding.json"  # what `understudy embed` leaves in a folder of features
 ACCEPTED: Final = (
@@ -59,7 +59,7 @@ def _opened(
     if type(source).__module__.partition(".")[0] == "datasets":
         return hub.from_datasets(source, classes=classes, columns=columns)
     if not isinstance(source, str | Path):
-        raise UnderstudyError(f"a pool cannot be made of a {type(source).__name__}; give {ACCEPTED}")
+        raise UsageError(f"a pool cannot be made of a {type(source).__name__}; give {ACCEPTED}")
     if isinstance(source, str) and source.startswith(hub.PREFIX):
         return hub.load_hub(source, classes, columns)
     path = Path(source).expanduser()
@@ -102,7 +102,7 @@ def known_names() -> tuple[str, ...]:
 def _with_classes(found: Dataset, classes: tuple[str, ...] | None) -> Dataset:
     """The data set, which has classes already: others cannot be given to it."""
     if classes is not None and classes != found.pool.classes:
-        raise UnderstudyError(
+        raise UsageError(
             f"{found.name} has {len(found.pool.classes)} classes of its own, which stay; leave out classes= (--classes)"
         )
     return found
@@ -113,12 +113,12 @@ def _require_lookup(path: Path) -> None:
     try:
         path.exists()
     except OSError as error:
-        raise UnderstudyError(f"{path} cannot be looked up ({error.strerror}); check the path") from error
+        raise UsageError(f"{path} cannot be looked up ({error.strerror}); check the path") from error
 
 
 def _ambiguous(name: str, path: Path) -> UnderstudyError:
     kind = "folder" if path.is_dir() else "file"
-    return UnderstudyError(
+    return UsageError(
         f"{name} is the name of a data set and of a {kind} here; write ./{name} for the {kind}, "
         f"or rename it or work in another folder to get the data set"
     )
@@ -129,14 +129,14 @@ def _checked_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
         return None
     known = tuple(classes)
     if isinstance(classes, str) or not known or len(set(known)) < len(known) or "" in known:
-        raise UnderstudyError(f"classes must be a list of names that differ; got {classes!r}")
+        raise UsageError(f"classes must be a list of names that differ; got {classes!r}")
     return known
 
 
 def _unknown(source: str, path: Path) -> UnderstudyError:
     if path.exists():
-        return UnderstudyError(f"{source}: a file of a kind that holds no pool; give {ACCEPTED}")
+        return UsageError(f"{source}: a file of a kind that holds no pool; give {ACCEPTED}")
     beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     near = get_close_matches(source, known_names(), n=1) or get_close_matches(path.name, beside, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
-    return UnderstudyError(f"there is no {source}{hint}; give {ACCEPTED}")
+    return UsageError(f"there is no {source}{hint}; give {ACCEPTED}")

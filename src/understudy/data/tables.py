@@ -18,7 +18,7 @@ from pyarrow import parquet
 from understudy.data import columns
 from understudy.data.faults import Fault
 from understudy.data.items import printable
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 
 DELIMITERS: Final = (",", ";", "\t")
 LONGEST_CELL: Final = 2**31 - 1  # characters; the csv module's own limit is 131,072, and documents are longer
@@ -272,7 +272,7 @@ def read_table(path: Path, named: Mapping[str, str], choose: Choose = columns.ch
     try:
         return READERS[path.suffix.lower()](path, named, choose)
     except FileNotFoundError as error:
-        raise UnderstudyError(f"{path}: no such file") from error
+        raise UsageError(f"{path}: no such file") from error
     except (OSError, pyarrow.ArrowException) as error:
         reason = " ".join(str(error).split())
         raise UnderstudyError(f"{path} cannot be read ({reason}); write it again or check its permissions") from error

@@ -22,7 +22,7 @@ from filelock import Timeout
 
 from understudy.data.pool import Pool
 from understudy.distributed.worker import play_there
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.experiments.grid import LOOK_EVERY, Engine, Task, default_jobs, note_failure
 from understudy.experiments.run import Experiment, Unit, versions
 from understudy.messages import install_command
@@ -45,7 +45,7 @@ def on_ray(address: str | None = None, jobs: int | None = None, gpus: float = 1.
     if jobs is not None:
         jobs = checked_whole("jobs", jobs, 1)
     if gpus <= 0:
-        raise UnderstudyError(f"gpus is what a unit takes of a GPU, more than 0; got {gpus}")
+        raise UsageError(f"gpus is what a unit takes of a GPU, more than 0; got {gpus}")
 
     def engine(task: Task, tick: Callable[[], None]) -> dict[Unit, str]:
         with connected(address, jobs):
@@ -91,7 +91,7 @@ def join(address: str | None, jobs: int | None) -> None:
     """Connect to a cluster, or start one on this machine; neither is heard."""
     ray = _ray_library()
     if address is not None and "://" in address:
-        raise UnderstudyError(
+        raise UsageError(
             f"the address of a Ray cluster is HOST:PORT of its head, often port 6379, or auto; got {address}. "
             "It is joined from one of its machines"
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 from understudy.data.items import ArrayImages
 from understudy.data.pool import Dataset, Pool
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.experiments.plan import STREAM_SPLIT
 from understudy.learners.protocol import Takes
 from understudy.messages import list_some
@@ -115,5 +115,5 @@ def inputs_of(part: Pool, takes: Takes) -> Any:
     if takes == "images":
         return part.pixels()
     if part.features is None:
-        raise UnderstudyError("this learner needs features, and there are none; make some: understudy embed")
+        raise UsageError("this learner needs features, and there are none; make some: understudy embed")
     return part.features

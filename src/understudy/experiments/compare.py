@@ -10,7 +10,7 @@ import numpy as np
 
 from understudy.data.pool import Dataset
 from understudy.data.sources import load
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.experiments.bench import Bench, bench_of
 from understudy.experiments.grid import Engine, Task, carry_out, default_jobs, on_this_machine, units_of
 from understudy.experiments.plan import Plan, Protocol, default_schedule
@@ -114,14 +114,14 @@ def compare(
     same ones at random. Else all share their first labels.
     """
     if protocol not in (None, "paper", "small"):
-        raise UnderstudyError(f"protocol is 'paper' or 'small', or give a schedule; got {protocol!r}")
+        raise UsageError(f"protocol is 'paper' or 'small', or give a schedule; got {protocol!r}")
     if schedule is not None and protocol is not None:
-        raise UnderstudyError(
+        raise UsageError(
             f"a schedule and the protocol {protocol} both say at how many labels to train; give one of them"
         )
     repeats, seed = checked_whole("repeats", repeats, 1), checked_whole("seed", seed, 0)
     if taken := [name for name in CONTROLS if name in strategies]:
-        raise UnderstudyError(f"{taken[0]} is always compared with; leave it out of the strategies")
+        raise UsageError(f"{taken[0]} is always compared with; leave it out of the strategies")
     wanted = checked_specs(strategies)
     bench = bench_of(load(source), seed)
     make_learner(learner, device)  # its words, if there is no such learner or device
@@ -152,7 +152,7 @@ def _check_playable(experiment: Experiment, spec: str) -> None:
         Run.begin(experiment, spec, 0)
     except UnderstudyError as error:
         problem, _, remedy = str(error).rpartition("; ")
-        raise UnderstudyError(
+        raise UsageError(
             f"{spec} cannot be played with the learner {experiment.plan.learner}: "
             + (f"{problem}; leave it out, or {remedy}" if problem else f"{remedy}; leave it out")
         ) from error
@@ -257,7 +257,7 @@ def replay(
     bench = bench_of(load(source if source is not None else results.settings["source"]), before["seed"])
     plan = plan_of(bench, learner, before["schedule"], before["seed"], before.get("start"))
     if plan.digest != before["digest"]:
-        raise UnderstudyError(
+        raise UsageError(
             f"{folder} was made with other items than {source or results.settings['source']} has now; "
             "give the data set it was made with: --data"
         )

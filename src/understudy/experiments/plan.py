@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UsageError
 from understudy.strategies.view import checked_whole
 
 # Each purpose draws from a stream of its own, so that what one draws changes nothing for another.
@@ -36,7 +36,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.start not in (None, 0):
-            raise UnderstudyError(f"start is 0, or leave it out for first labels that all share; got {self.start!r}")
+            raise UsageError(f"start is 0, or leave it out for first labels that all share; got {self.start!r}")
         object.__setattr__(self, "schedule", checked_schedule(self.schedule, self.pool_rows, len(self.classes)))
 
     def as_json(self) -> dict[str, Any]:
@@ -74,14 +74,14 @@ def checked_schedule(schedule: Sequence[int], pool_rows: int, n_classes: int) ->
     """Numbers of labels that grow, from at least one a class to at most the pool."""
     steps = tuple(checked_whole("a number of labels in the schedule", step, 1) for step in schedule)
     if not steps or list(steps) != sorted(set(steps)):
-        raise UnderstudyError(f"a schedule is numbers of labels that grow; got {','.join(map(str, steps)) or 'none'}")
+        raise UsageError(f"a schedule is numbers of labels that grow; got {','.join(map(str, steps)) or 'none'}")
     if steps[-1] > pool_rows:
-        raise UnderstudyError(
+        raise UsageError(
             f"the schedule goes to {steps[-1]:,} labels, but the pool has {pool_rows:,} rows; "
             f"end it at {pool_rows:,} or before"
         )
     if steps[0] < n_classes:
-        raise UnderstudyError(
+        raise UsageError(
             f"the schedule starts from {steps[0]:,} labels for {n_classes:,} classes; start from {n_classes:,} or more"
         )
     return steps
@@ -100,7 +100,7 @@ def parsed_schedule(text: str) -> tuple[int, ...]:
             else:
                 raise ValueError(part)
     except ValueError:
-        raise UnderstudyError(
+        raise UsageError(
             f"a schedule is numbers of labels, 600,800,1000 or 1000:5000:1000 for equal steps; got {text!r}"
         ) from None
     return tuple(steps)

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from understudy.data.files import write_atomically
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.experiments.curves import CEILING as CEILING
 from understudy.experiments.curves import CONTROLS as CONTROLS
 from understudy.experiments.curves import OFTEN as OFTEN
@@ -122,13 +122,13 @@ class Store:
         try:
             found = json.loads(path.read_text())
         except FileNotFoundError:
-            raise UnderstudyError(
+            raise UsageError(
                 f"{self.folder} holds no comparison ({EXPERIMENT} is missing); make one: understudy compare"
             ) from None
         except (OSError, ValueError) as error:
             raise UnderstudyError(f"{path} cannot be read ({error}); put it back, or choose another folder") from error
         if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("plan"), dict):
-            raise UnderstudyError(f"{path} is of another version of understudy; choose another folder")
+            raise UsageError(f"{path} is of another version of understudy; choose another folder")
         return found
 
     def begin(self, plan: Plan, also: dict[str, Any]) -> list[str]:
@@ -153,7 +153,7 @@ class Store:
                     before = {name: value for name, value in before.items() if name not in MADE_WITH}
                 also = {**before, **also, **_grown(before, also)}
             elif (self.folder / ROUNDS).exists():
-                raise UnderstudyError(f"{self.folder} has rounds but no {EXPERIMENT}; choose another folder with --out")
+                raise UsageError(f"{self.folder} has rounds but no {EXPERIMENT}; choose another folder with --out")
             write_atomically(self.folder / EXPERIMENT, json.dumps({**also, **wanted}, indent=1).encode())
         return notes
 
@@ -167,7 +167,7 @@ class Store:
             if spec == learner and any(self._files()):
                 stored = [self.folder / ROUNDS]
             if stored:
-                raise UnderstudyError(
+                raise UsageError(
                     f"{spec} was changed since its rounds were stored; choose another folder with --out, or delete "
                     f"{' and '.join(map(str, stored))}"
                 )
@@ -175,7 +175,7 @@ class Store:
     def _require(self, before: dict[str, Any], wanted: dict[str, Any]) -> None:
         for name in {**wanted, **before}:
             if before.get(name) != wanted.get(name):
-                raise UnderstudyError(
+                raise UsageError(
                     f"{self.folder} is of another experiment: {name} was {_shown(before.get(name))} and is now "
                     f"{_shown(wanted.get(name))}; choose another folder with --out"
                 )

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.strategies.protocol import Strategy
 from understudy.strategies.registry import make_strategy
 
@@ -24,9 +24,9 @@ def split_specs(text: str) -> list[str]:
         elif not letter.isspace():
             parts[-1] += letter
     if depth:
-        raise UnderstudyError(f"a parenthesis is not closed in {text!r}")
+        raise UsageError(f"a parenthesis is not closed in {text!r}")
     if not all(parts):
-        raise UnderstudyError(f"strategies are names with commas between them; got {text!r}")
+        raise UsageError(f"strategies are names with commas between them; got {text!r}")
     return parts
 
 
@@ -34,18 +34,21 @@ def strategy_of(spec: str) -> Strategy:
     """The strategy that a spec names, made anew."""
     head, settings = parsed(spec)
     if ":" not in head:
-        return make_strategy(head, **settings)
+        try:
+            return make_strategy(head, **settings)
+        except UnderstudyError as error:  # each strategy checks its own settings; here they were typed
+            raise UsageError(str(error)) from error
     module, _, attribute = head.partition(":")
     try:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UnderstudyError(f"{head!r} cannot be imported: {error}; is its folder on PYTHONPATH?") from error
+        raise UsageError(f"{head!r} cannot be imported: {error}; is its folder on PYTHONPATH?") from error
     try:
         made = found(**settings) if callable(found) else found
     except TypeError as error:
-        raise UnderstudyError(f"{head!r} cannot be called to make a strategy: {error}") from error
+        raise UsageError(f"{head!r} cannot be called to make a strategy: {error}") from error
     if not isinstance(made, Strategy):
-        raise UnderstudyError(f"{head!r} is no strategy; it needs `needs` and `select` (docs/strategies.md)")
+        raise UsageError(f"{head!r} is no strategy; it needs `needs` and `select` (docs/strategies.md)")
     return made
 
 
@@ -60,7 +63,7 @@ def parsed(spec: str) -> tuple[str, dict[str, Any]]:
             raise ValueError("not settings")
         return head, {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
     except (SyntaxError, ValueError):
-        raise UnderstudyError(f"settings are written name(setting=value), texts in quotes; got {spec!r}") from None
+        raise UsageError(f"settings are written name(setting=value), texts in quotes; got {spec!r}") from None
 
 
 def codes_of(specs: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from understudy.data.faults import ItemFault
 from understudy.data.items import Items, content_of
-from understudy.errors import NotStored, UnderstudyError
+from understudy.errors import NotStored, UsageError
 from understudy.labels.class_folders import ABOUT
 from understudy.labels.item_files import FILES, distinct, item_file, item_names, safe_name, with_suffix
 from understudy.labels.outgoing import Outgoing
@@ -39,7 +39,7 @@ def write_class_folders(out: Outgoing, folder: Path, *, copy: bool = False) -> t
     """
     items = _require_items(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UnderstudyError(f"{folder} is there already; give a new folder, so that nothing old is left in it")
+        raise UsageError(f"{folder} is there already; give a new folder, so that nothing old is left in it")
     draft = folder.with_name(f".{folder.name}.{os.getpid()}")
     left_out: list[str] = []
     count = 0
@@ -121,5 +121,5 @@ def _places(out: Outgoing) -> Iterator[tuple[int, str]]:
 
 def _require_items(out: Outgoing) -> Items:
     if out.items is None:
-        raise UnderstudyError("this pool has features only, no images or texts to put into folders; export csv")
+        raise UsageError("this pool has features only, no images or texts to put into folders; export csv")
     return out.items

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from understudy.data.faults import ItemFault
 from understudy.data.items import content_of, printable
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.labels.found_labels import Entry, Trouble, settled
 from understudy.labels.matching import Matcher
 
@@ -43,7 +43,7 @@ def read_class_folders(path: Path, matcher: Matcher, named: Mapping[str, str]) -
         classes = _class_of_folder(about)
         meant = [(found, _rows_meant(matcher, found)) for found in files]
         if not meant:
-            raise UnderstudyError(f"{path} has no files in folders; give a folder with one folder a class")
+            raise UsageError(f"{path} has no files in folders; give a folder with one folder a class")
         claims: dict[frozenset[int], set[str]] = {}
         for found, rows in meant:
             claims.setdefault(rows, set()).add(found.folder)

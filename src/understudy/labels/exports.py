@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from understudy.errors import NotFound, UnderstudyError
+from understudy.errors import NotFound, UsageError
 from understudy.labels.class_folder_files import class_folders_zip, member
 from understudy.labels.label_files import labels_csv, labels_jsonl, labels_parquet, labels_prodigy
 from understudy.labels.label_studio_files import labels_label_studio
@@ -71,5 +71,5 @@ FORMATS: Final[Mapping[str, Format]] = {
 
 def format_named(name: str) -> Format:
     if name not in FORMATS:
-        raise UnderstudyError(f"there is no format {name!r}; choose one of {', '.join(FORMATS)}")
+        raise UsageError(f"there is no format {name!r}; choose one of {', '.join(FORMATS)}")
     return FORMATS[name]

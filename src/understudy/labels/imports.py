@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from understudy.data.items import Items, printable
-from understudy.errors import NotFound, UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.labels.class_folders import read_class_folders
 from understudy.labels.found_labels import Entry, LabelsFrom, Trouble
 from understudy.labels.label_studio import read_label_studio
@@ -101,12 +101,12 @@ def read_labels(
             )
         return _read_content(source, _checked_format(format) or format_of_content(source), matcher, columns, classes)
     if not source.exists():
-        raise NotFound(f"{source}: no such file or folder")
+        raise UsageError(f"{source}: no such file or folder")
     chosen = _checked_format(format) or _format_of(source)
     if source.is_file() and source.stat().st_size > LARGEST_FILE:
         raise UnderstudyError(f"{source} has more than {LARGEST_FILE // 2**20:,} MiB; cut it into smaller files")
     if source.is_dir() and chosen != "folders":
-        raise UnderstudyError(f"{source} is a folder; {chosen} is a file")
+        raise UsageError(f"{source} is a folder; {chosen} is a file")
     if source.is_file() and SUFFIXES.get(source.suffix.lower()) != chosen:
         return _read_content(source.read_bytes(), chosen, matcher, columns, classes, str(source))
     return _gathered(READERS[chosen](source, matcher, columns or {}), classes)
@@ -184,7 +184,7 @@ def checked_import(imported: Imported, classes: Sequence[str]) -> Imported:
 
 def _checked_format(name: str | None) -> str | None:
     if name is not None and name not in READERS:
-        raise UnderstudyError(f"labels can be imported from {', '.join(READERS)}; got {name!r}")
+        raise UsageError(f"labels can be imported from {', '.join(READERS)}; got {name!r}")
     return name
 
 
@@ -193,9 +193,7 @@ def _format_of(path: Path) -> str:
     if path.is_dir():
         return "folders"
     if path.suffix.lower() not in SUFFIXES:
-        raise UnderstudyError(
-            f"{path} has no known suffix; say what it is with --format and one of {', '.join(READERS)}"
-        )
+        raise UsageError(f"{path} has no known suffix; say what it is with --format and one of {', '.join(READERS)}")
     return SUFFIXES[path.suffix.lower()]
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from understudy.data.items import printable
 from understudy.data.labels import text_of
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.labels.found_labels import (
     Entry,
     FoundLabel,
@@ -72,13 +72,11 @@ def _only_control(names: Iterable[str], path: Path, wanted: str | None) -> str |
     shown = ", ".join(map(repr, map(printable, found[:10])))
     if wanted is not None:
         if wanted not in found:
-            raise UnderstudyError(f"{path} has no answers to {wanted!r}; it has some to {shown or 'nothing'}")
+            raise UsageError(f"{path} has no answers to {wanted!r}; it has some to {shown or 'nothing'}")
         return wanted
     usual = [name for name in found if name in USUAL_CONTROLS]
     if len(found) > 1 and len(usual) != 1:
-        raise UnderstudyError(
-            f"{path} has answers to more than one question, {shown}; name one, as in --columns label=NAME"
-        )
+        raise UsageError(f"{path} has answers to more than one question, {shown}; name one, as in --columns label=NAME")
     return usual[0] if len(found) > 1 else next(iter(found), None)
 
 

@@ -12,7 +12,7 @@ from understudy.data.items import printable
 from understudy.data.labels import text_of
 from understudy.data.manifests import label_names
 from understudy.data.tables import Table, read_table
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.labels.cells import restored
 from understudy.labels.found_labels import (
     Entry,
@@ -49,7 +49,7 @@ SUFFIX: Final = re.compile(r"\.(csv|tsv|jsonl|ndjson|parquet)$", re.IGNORECASE)
 def read_label_table(path: Path, matcher: Matcher, named: Mapping[str, str]) -> Iterator[Entry]:
     """Each row's label, or why it has none."""
     if not SUFFIX.search(path.name):
-        raise UnderstudyError(f"{path} should end in .csv, .jsonl or .parquet to be read as a table; rename it")
+        raise UsageError(f"{path} should end in .csv, .jsonl or .parquet to be read as a table; rename it")
     chooser = Chooser()
     if path.suffix.lower() == ".parquet":
         _check_size(path)
@@ -78,7 +78,7 @@ class Chooser:
         wanted = {role: column for role, column in named.items() if role in USUAL}
         for column in wanted.values():
             if column not in there:
-                raise UnderstudyError(f"{source} has no column {column!r}; its columns are {_some(there)}")
+                raise UsageError(f"{source} has no column {column!r}; its columns are {_some(there)}")
         lower = {name.strip().lower(): name for name in reversed(there)}
         found = {
             role: wanted.get(role) or next((lower[name] for name in names if name in lower), None)
@@ -87,12 +87,12 @@ class Chooser:
         if found["id"] and "path" not in wanted and "item" in lower and found["path"] == lower["item"]:
             found["path"] = None  # beside an identity, `item` is a number of ours
         if not any(found[role] for role in CLUES):
-            raise UnderstudyError(
+            raise UsageError(
                 f"{source} has no column that names items ({', '.join(USUAL['id'] + USUAL['path'])} or text); its "
                 f"columns are {_some(there)}: name one, as in --columns id=NAME"
             )
         if not found["label"]:
-            raise UnderstudyError(
+            raise UsageError(
                 f"{source} has no column of labels ({', '.join(USUAL['label'][:3])}); its columns are {_some(there)}: "
                 "name one, as in --columns label=NAME"
             )

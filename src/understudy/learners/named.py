@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UsageError
 from understudy.learners.heads import Head
 from understudy.learners.protocol import Learner
 from understudy.learners.training import Recipe
@@ -79,16 +79,16 @@ def make_learner(name: str, device: str = "cpu") -> Learner:
     module, _, attribute = name.partition(":")
     if not attribute:
         known = ", ".join(LEARNERS)
-        raise UnderstudyError(f"there is no learner {name!r}; choose one of {known}, or give your own as module:name")
+        raise UsageError(f"there is no learner {name!r}; choose one of {known}, or give your own as module:name")
     try:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise UnderstudyError(f"{name!r} cannot be imported: {error}; is its folder on PYTHONPATH?") from error
+        raise UsageError(f"{name!r} cannot be imported: {error}; is its folder on PYTHONPATH?") from error
     if callable(found) and (isinstance(found, type) or not isinstance(found, Learner)):
         try:
             found = found()
         except TypeError as error:
-            raise UnderstudyError(f"{name!r} is no learner and cannot be called to make one: {error}") from error
+            raise UsageError(f"{name!r} is no learner and cannot be called to make one: {error}") from error
     if not isinstance(found, Learner):
-        raise UnderstudyError(f"{name!r} is no learner; it needs takes, offers and fit (docs/learners.md)")
+        raise UsageError(f"{name!r} is no learner; it needs takes, offers and fit (docs/learners.md)")
     return found

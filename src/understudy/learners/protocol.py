@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.hooks import TrainingHook
 
 # What some models can do beyond `predict_proba`, and some learners beyond `fit`. A strategy says which it needs.
@@ -139,7 +139,7 @@ def checked_device(device: str) -> torch.device:
     try:
         found = torch.device(device)
     except RuntimeError as error:
-        raise UnderstudyError(f"there is no device {device!r}; use 'cpu' or 'cuda'") from error
+        raise UsageError(f"there is no device {device!r}; use 'cpu' or 'cuda'") from error
     if found.type == "cuda" and not (found.index or 0) < torch.cuda.device_count():
-        raise UnderstudyError(f"torch finds no {device!r} here; use the device cpu, or install torch for CUDA")
+        raise UsageError(f"torch finds no {device!r} here; use the device cpu, or install torch for CUDA")
     return found

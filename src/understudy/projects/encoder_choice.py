@@ -4,7 +4,7 @@ from typing import Final
 
 from understudy.data.encoders import Encoder, make_encoder
 from understudy.data.items import Kind
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.messages import install_command
 
 IMAGES: Final = "resnet18"
@@ -33,5 +33,5 @@ def named(name: str, kind: Kind, device: str) -> Encoder:
     encoder = make_encoder(name, device=device)
     if encoder.kind != kind:
         instead = f"{TEXTS} or words" if kind == "text" else f"{IMAGES} or pixels"
-        raise UnderstudyError(f"{name} takes {encoder.kind}s, these items are {kind}s; give one such as {instead}")
+        raise UsageError(f"{name} takes {encoder.kind}s, these items are {kind}s; give one such as {instead}")
     return encoder

@@ -14,7 +14,7 @@ from understudy.data.labels import checked_classes
 from understudy.data.pool import Pool
 from understudy.data.shown_items import real_paths
 from understudy.data.sources import known_names, load
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.messages import count_of, list_some
 from understudy.projects.project_file import Origin
 
@@ -99,7 +99,7 @@ def from_file(path: Path) -> tuple[str, ...]:
     try:
         lines = path.expanduser().read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
-        raise UnderstudyError(f"{path} cannot be read ({error.strerror}); give a file with one class a line") from error
+        raise UsageError(f"{path} cannot be read ({error.strerror}); give a file with one class a line") from error
     except UnicodeDecodeError as error:
         raise UnderstudyError(f"{path} is not in UTF-8; give a text file with one class a line") from error
     return checked_classes([line for line in lines if line.strip()])

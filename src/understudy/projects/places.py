@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from understudy.data.features import default_folder
-from understudy.errors import UnderstudyError
+from understudy.errors import UsageError
 from understudy.projects.origins import is_named
 from understudy.projects.project_file import FILE, is_project
 
@@ -21,7 +21,7 @@ def folder_for(source: str | Path | None, project: Path | None, demo: bool) -> P
     if demo:
         return Path(DEMO)
     if source is None:
-        raise UnderstudyError("there is nothing to label; give a folder of images, a file, a project, or --demo")
+        raise UsageError("there is nothing to label; give a folder of images, a file, a project, or --demo")
     path = Path(source).expanduser()
     if not is_named(source) and is_project(path):
         return path
@@ -38,11 +38,11 @@ def require_room(folder: Path, source: Path | None) -> None:
     if source is not None and source.is_dir():
         inner, outer = folder.resolve(), source.resolve()
         if inner == outer or inner.is_relative_to(outer):
-            raise UnderstudyError(f"{folder} lies in {source}, whose images are to be labelled; give another --project")
+            raise UsageError(f"{folder} lies in {source}, whose images are to be labelled; give another --project")
     if not os.path.lexists(folder):
         return
     if not folder.is_dir():
-        raise UnderstudyError(f"{folder} is a file; a project needs a folder, so give another --project")
+        raise UsageError(f"{folder} is a file; a project needs a folder, so give another --project")
     found = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(HARMLESS))
     if found:
-        raise UnderstudyError(f"{folder} holds {found[0]!r} and no project; give --project a new or an empty folder")
+        raise UsageError(f"{folder} holds {found[0]!r} and no project; give --project a new or an empty folder")

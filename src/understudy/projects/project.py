@@ -8,7 +8,7 @@ from typing import Any, Final
 from understudy.data.features import errors_in_one_line
 from understudy.data.items import printable
 from understudy.data.labels import checked_classes
-from understudy.errors import Conflict, UnderstudyError
+from understudy.errors import Conflict, UnderstudyError, UsageError
 from understudy.projects import encoder_choice, origins, pools, project_file
 from understudy.projects.places import folder_for, name_of, require_room
 from understudy.projects.project_file import About, Origin, is_project, store_of
@@ -44,7 +44,7 @@ def create_or_open(
     given = _given_classes(classes, classes_file)
     settings = checked({name: value for name, value in overrides.items() if value is not None})
     if demo and source is not None:
-        raise UnderstudyError(f"the demo brings its own data; leave out {source} or --demo")
+        raise UsageError(f"the demo brings its own data; leave out {source} or --demo")
     source = DEMO_SET if demo else source
     with errors_in_one_line():
         folder = folder_for(source, project, demo)
@@ -52,9 +52,9 @@ def create_or_open(
             data = None if _is_same(source, folder) else source
             return _reopen(folder, data, given, encoder, store, columns, device, settings)
         if source is None:
-            raise UnderstudyError(f"{folder} is no project; give the data to label as well, or a project's folder")
+            raise UsageError(f"{folder} is no project; give the data to label as well, or a project's folder")
         if not origins.is_named(source) and is_project(Path(source).expanduser()):
-            raise Conflict(f"{source} is a project already; give it alone, without --project")
+            raise UsageError(f"{source} is a project already; give it alone, without --project")
         labels = folder_labels and not demo
         return _create(folder, source, given, encoder, store, columns, labels, device, settings)
 
@@ -115,7 +115,7 @@ def _reopen(
         _require_same(folder, about, given, encoder, settings)
     if columns is not None and dict(columns) != about.origin.columns:
         named = about.origin.columns or "that have the usual names"
-        raise Conflict(f"{folder} was made with the columns {named}; leave out --columns")
+        raise UsageError(f"{folder} was made with the columns {named}; leave out --columns")
     about = _moved(folder, about, data)
     source, notes = _found_again(folder, about)
     if not is_begun and source is not None:
@@ -150,20 +150,22 @@ def _require_same(
     """An error where something is given that a project has settled otherwise."""
     missing = [name for name in about.settings.classes if given is not None and name not in given]
     if missing:
-        raise Conflict(f"{folder} has the class {missing[0]}, which stays; name all its classes, or none")
+        raise UsageError(f"{folder} has the class {missing[0]}, which stays; name all its classes, or none")
     before = "the features that its data brought" if about.own_features else about.encoder
     if encoder is not None and encoder != before:
-        raise Conflict(f"{folder} was made with {before}, which stays; for {encoder} begin another with --project NEW")
+        raise UsageError(
+            f"{folder} was made with {before}, which stays; for {encoder} begin another with --project NEW"
+        )
     stays = about.settings.to_json()
     for name, value in settings.items():
         if value != stays[name]:
             before = "the method's own" if stays[name] is None else stays[name]
-            raise Conflict(f"{folder} was made with {name} = {before}, which stays; {value} is for a new project")
+            raise UsageError(f"{folder} was made with {name} = {before}, which stays; {value} is for a new project")
 
 
 def _require_items(source: origins.Source) -> None:
     if source.pool.items is None:
-        raise UnderstudyError(f"{source.name} has features and no items, so there is nothing to encode; drop --encoder")
+        raise UsageError(f"{source.name} has features and no items, so there is nothing to encode; drop --encoder")
 
 
 def _found_again(folder: Path, about: About) -> tuple[origins.Source | None, tuple[str, ...]]:
@@ -195,7 +197,7 @@ def _moved(folder: Path, about: About, data: str | Path | None) -> About:
             about = replace(about, origin=Origin.of_path(path, folder, origin.columns))
             about.write(folder)
             return about
-    raise Conflict(f"{folder} is the project of {origin}, not of {data}; give another --project")
+    raise UsageError(f"{folder} is the project of {origin}, not of {data}; give another --project")
 
 
 def _is_same(source: str | Path | None, folder: Path) -> bool:
@@ -208,7 +210,7 @@ def _is_same(source: str | Path | None, folder: Path) -> bool:
 
 def _given_classes(classes: Sequence[str] | None, file: Path | None) -> tuple[str, ...] | None:
     if classes is not None and file is not None:
-        raise UnderstudyError("classes are given by name or in a file, not both; leave out one")
+        raise UsageError("classes are given by name or in a file, not both; leave out one")
     if file is not None:
         return origins.from_file(file)
     return None if classes is None else checked_classes(classes)

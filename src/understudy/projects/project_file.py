@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from understudy.data.files import write_atomically
 from understudy.data.items import Kind
-from understudy.errors import Conflict, UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.projects.settings import Settings
 from understudy.store_urls import full_url, kept_url, sqlite_url
 from understudy.version import __version__
@@ -96,9 +96,7 @@ def read(folder: Path) -> About:
     except UnderstudyError:
         raise
     except FileNotFoundError as error:
-        raise UnderstudyError(
-            f"{folder} is no project: it has no {FILE}; give the data, or the project's folder"
-        ) from error
+        raise UsageError(f"{folder} is no project: it has no {FILE}; give the data, or the project's folder") from error
     except OSError as error:
         raise UnderstudyError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
     except Exception as error:  # other JSON than was written: each reader of it meets that in its own way
@@ -111,5 +109,7 @@ def store_of(folder: Path, kept: str | None, given: str | None) -> str:
         return kept or sqlite_url(folder.absolute() / LOG)
     if kept_url(given) != kept:
         where = kept or "in its folder"
-        raise Conflict(f"the log of {folder} is {where}, not {kept_url(given)}; leave out the store, or give that one")
+        raise UsageError(
+            f"the log of {folder} is {where}, not {kept_url(given)}; leave out the store, or give that one"
+        )
     return full_url(given)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from understudy.core.options import METHODS
 from understudy.data.items import printable
 from understudy.data.labels import checked_classes
-from understudy.errors import UnderstudyError
+from understudy.errors import UsageError
 
 MOST_SECONDS: Final = 7 * 24 * 3600.0  # a lease that outlives a week serves nobody
 
@@ -71,7 +71,7 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     """Some settings, each of its type and within its bounds; an error that names the first that is not."""
     unknown = sorted(str(name) for name in values if name not in NAMES)
     if unknown:
-        raise UnderstudyError(f"there is no setting {printable(unknown[0])}; there are {', '.join(NAMES)}")
+        raise UsageError(f"there is no setting {printable(unknown[0])}; there are {', '.join(NAMES)}")
     found: dict[str, Any] = {}
     for name, value in values.items():
         if name == "classes":
@@ -91,25 +91,25 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _checked_learner(name: object) -> str:
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise UnderstudyError(f"learner must be a name such as modern; got {name!r}")
+        raise UsageError(f"learner must be a name such as modern; got {name!r}")
     return name.strip()
 
 
 def _checked_method(name: object) -> str:
     if not isinstance(name, str) or name not in METHODS:
-        raise UnderstudyError(f"method must be {' or '.join(METHODS)}; got {name!r}")
+        raise UsageError(f"method must be {' or '.join(METHODS)}; got {name!r}")
     return name
 
 
 def _number(value: object, name: str, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise UnderstudyError(f"{name} must be a number from {low:g} to {high:g}; got {value!r}")
+        raise UsageError(f"{name} must be a number from {low:g} to {high:g}; got {value!r}")
     if not low <= value <= high:
-        raise UnderstudyError(f"{name} must be from {low:g} to {high:g}; got {value:g}")
+        raise UsageError(f"{name} must be from {low:g} to {high:g}; got {value:g}")
     return float(value)
 
 
 def _whole(value: object, name: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise UnderstudyError(f"{name} must be a whole number from {low} to {high}; got {value!r}")
+        raise UsageError(f"{name} must be a whole number from {low} to {high}; got {value!r}")
     return value

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from understudy.data.faults import MAX_LISTED
 from understudy.data.files import write_atomically
-from understudy.errors import Conflict, NotFound, UnderstudyError
+from understudy.errors import Conflict, UsageError
 from understudy.labels.class_folder_files import write_class_folders
 from understudy.labels.exports import format_named
 from understudy.labels.imports import Imported, Tally, read_labels
@@ -25,7 +25,7 @@ def _project_at(source: str, store: str | None = None) -> Project:
     """The project that is there: its own folder, or the one beside this data."""
     folder = folder_for(source, None, demo=False)
     if not is_project(folder):
-        raise NotFound(f"{source} has no project; make one with: understudy label {source}")
+        raise UsageError(f"{source} has no project; make one with: understudy label {source}")
     return create_or_open(project=folder, store=store)
 
 
@@ -36,7 +36,7 @@ def export_labels(
     chosen = format_named(form)
     project = _project_at(source, store)
     if not project.is_ready:
-        raise UnderstudyError(f"{project.folder} was never labelled; begin with: understudy label {project.folder}")
+        raise UsageError(f"{project.folder} was never labelled; begin with: understudy label {project.folder}")
     log = EventLog.open(project.store_url, project.identity, read_only=True)
     try:
         record = Record.of(log.read())
@@ -50,7 +50,7 @@ def export_labels(
         yield from _listed("left out", Tally(len(left_out), tuple(left_out[:MAX_LISTED])))
         return
     if copy:
-        raise UnderstudyError("--copy is for folders on the disk; leave it out")
+        raise UsageError("--copy is for folders on the disk; leave it out")
     path = Path(chosen.file_name) if out is None else out
     size = write_atomically(path, chosen.write(leaving), parents=True)
     if form == "model" or form.startswith("predictions"):

@@ -6,7 +6,7 @@ from functools import partial
 from inspect import Parameter, signature
 from typing import Any, Final
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UsageError
 from understudy.strategies.badge import Badge
 from understudy.strategies.bait import Bait, BaitBinary
 from understudy.strategies.bald import Bald, PowerBald
@@ -100,14 +100,14 @@ def make_strategy(name: str, **settings: Any) -> Strategy:
     if name not in STRATEGIES:
         near = get_close_matches(name, STRATEGIES, 1)
         hint = f"did you mean {near[0]!r}?" if near else "`understudy strategies` lists them"
-        raise UnderstudyError(f"there is no strategy {name!r}; {hint}")
+        raise UsageError(f"there is no strategy {name!r}; {hint}")
     known = signature(STRATEGIES[name]).parameters
     takes_options = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values())
     if not takes_options and (unknown := [setting for setting in settings if setting not in known]):
         near = get_close_matches(unknown[0], known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
-        raise UnderstudyError(f"{name} has no setting {unknown[0]!r}; {hint}")
+        raise UsageError(f"{name} has no setting {unknown[0]!r}; {hint}")
     try:
         return STRATEGIES[name](**settings)
     except TypeError as error:
-        raise UnderstudyError(f"{name} cannot be set so: {error}") from error
+        raise UsageError(f"{name} cannot be set so: {error}") from error

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from understudy.errors import PoolExhausted, UnderstudyError
+from understudy.errors import PoolExhausted, UnderstudyError, UsageError
 from understudy.strategies.draws import subset
 
 LOG: Final = logging.getLogger(__name__)
@@ -296,9 +296,9 @@ def checked_whole(name: str, value: Any, least: int) -> int:
     try:
         whole = operator.index(value)
     except TypeError as error:
-        raise UnderstudyError(f"{name} must be a whole number; got {value!r}") from error
+        raise UsageError(f"{name} must be a whole number; got {value!r}") from error
     if whole < least:
-        raise UnderstudyError(f"{name} must be {least} or more; got {whole}")
+        raise UsageError(f"{name} must be {least} or more; got {whole}")
     return whole
 
 

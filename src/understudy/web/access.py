@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UsageError
 from understudy.web.tokens import Tokens
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -128,9 +128,9 @@ def checked_access(
 ) -> tuple[tuple[str, ...], frozenset[str] | None]:
     """Names and hosts, or one line that says why these do not go together. Nothing is made yet."""
     if annotators is not None and password is not None:
-        raise UnderstudyError("give --annotators, for a link each, or --password, for one word for all; not both")
+        raise UsageError("give --annotators, for a link each, or --password, for one word for all; not both")
     if password is not None and not 1 <= len(password) <= 256:
-        raise UnderstudyError("a password has 1 to 256 characters")
+        raise UsageError("a password has 1 to 256 characters")
     names = () if annotators is None else tuple(checked_names(annotators))
     return names, allowed_hosts(host, guarded=bool(names) or password is not None)
 
@@ -140,7 +140,7 @@ def allowed_hosts(host: str, *, guarded: bool) -> frozenset[str] | None:
     if is_loopback(host):
         return LOOPBACK | {host.lower()}
     if not guarded:
-        raise UnderstudyError(
+        raise UsageError(
             f"at {host} others could reach this project; give --annotators ann,bob for a personal link each, "
             f"or --password for one password"
         )
@@ -154,7 +154,7 @@ def is_loopback(host: str) -> bool:
     try:
         found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError) as error:
-        raise UnderstudyError(f"{host} is no address of this machine; give --host 127.0.0.1, say") from error
+        raise UsageError(f"{host} is no address of this machine; give --host 127.0.0.1, say") from error
     return all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in found)
 
 
@@ -205,5 +205,5 @@ def checked_names(names: str | Sequence[str]) -> tuple[str, ...]:
     cleaned = tuple(name.strip() for name in listed)
     good = all(name and len(name) <= 64 and name.isprintable() for name in cleaned)
     if not good or len(set(cleaned)) < len(cleaned):
-        raise UnderstudyError(f"annotators are names that differ, with commas between; got {','.join(listed)!r}")
+        raise UsageError(f"annotators are names that differ, with commas between; got {','.join(listed)!r}")
     return cleaned

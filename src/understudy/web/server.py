@@ -16,7 +16,7 @@ from typing import Final
 import torch
 import uvicorn
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.projects.project import Project
 from understudy.sessions.opening import open_session
 from understudy.sessions.session import Session
@@ -185,7 +185,7 @@ def listen(place: Address) -> socket.socket:
     try:
         family, _, _, _, found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
-        raise UnderstudyError(f"{place.host} is no address of this machine; give --host 127.0.0.1, say") from error
+        raise UsageError(f"{place.host} is no address of this machine; give --host 127.0.0.1, say") from error
     for port in ports:
         # Named, or asyncio does not see that it is TCP, and answers wait 40 ms for the other side to say that it hears.
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -16,7 +16,7 @@ from understudy.data.datasets.tiny_imagenet import TINY_IMAGENET
 from understudy.data.downloads import download, sum_of
 from understudy.data.faults import Fault, checked_on_error, settle
 from understudy.data.pool import Dataset, Pool
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 
 DATA: Final = "UNDERSTUDY_DATA"  # a folder of data sets that people keep themselves
 DATASETS: Final[dict[str, Source]] = {
@@ -39,7 +39,7 @@ def load_named(name: str, *, folder: str | Path | None = None, on_error: str = "
     source, chosen = _named(name), checked_on_error(on_error)
     found = find(name, folder=folder)
     if found is None:
-        raise UnderstudyError(_missing(source, folder))
+        raise UsageError(_missing(source, folder))
     if source.unpacked and found.is_file():
         # What people keep themselves may lie where they cannot write.
         place = home_of(name) if folder is None else found.parent
@@ -128,7 +128,7 @@ def home_of(name: str) -> Path:
 
 def _named(name: str) -> Source:
     if name not in DATASETS:
-        raise UnderstudyError(f"no data set is called {name!r}; there are {', '.join(DATASETS)}")
+        raise UsageError(f"no data set is called {name!r}; there are {', '.join(DATASETS)}")
     return DATASETS[name]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from understudy.data.encoders.extras import described, one_line
 from understudy.data.encoders.protocol import Encoder
 from understudy.data.encoders.spec import WEIGHTS, Spec
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 
 MEMBERS = ("name", "identity", "kind", "dim", "prepare", "encode")
 
@@ -20,16 +20,14 @@ def own_encoder(spec: Spec) -> Encoder:
     """What `NAME(weights=..., device=...)` of `FILE_OR_MODULE:NAME` returns."""
     place, _, name = spec.model.rpartition(":")
     if not place or not name:
-        raise UnderstudyError(
-            f"write python:FILE_OR_MODULE:NAME, such as python:my_encoder.py:encoder; got {spec.name!r}"
-        )
+        raise UsageError(f"write python:FILE_OR_MODULE:NAME, such as python:my_encoder.py:encoder; got {spec.name!r}")
     if "@" in name:
-        raise UnderstudyError(f"a file of weights ends in {', '.join(WEIGHTS)}; got {spec.name!r}")
+        raise UsageError(f"a file of weights ends in {', '.join(WEIGHTS)}; got {spec.name!r}")
     if spec.options:
-        raise UnderstudyError("python: takes no options; put the preprocessing into your encoder")
+        raise UsageError("python: takes no options; put the preprocessing into your encoder")
     make = getattr(_imported(place), name, None)
     if not callable(make):
-        raise UnderstudyError(f"{place} has no function {name!r}; write def {name}(weights, device)")
+        raise UsageError(f"{place} has no function {name!r}; write def {name}(weights, device)")
     _require_arguments(make, place, name)
     try:
         encoder: Encoder = make(weights=spec.weights, device=spec.device)
@@ -67,11 +65,9 @@ def _imported(place: str) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     except ImportError as error:
-        raise UnderstudyError(
-            f"{place} cannot be imported ({described(error)}); check the path or install it"
-        ) from error
+        raise UsageError(f"{place} cannot be imported ({described(error)}); check the path or install it") from error
     except OSError as error:
-        raise UnderstudyError(f"{place} cannot be imported ({described(error)}); check the path") from error
+        raise UsageError(f"{place} cannot be imported ({described(error)}); check the path") from error
     except Exception as error:  # whatever people's code raises
         raise UnderstudyError(
             f"{place} cannot be imported ({described(error)}); mend it, --debug shows where"

@@ -15,7 +15,7 @@ from understudy.data.encoders.protocol import Prepared, digest_of, identity_of
 from understudy.data.encoders.spec import Spec
 from understudy.data.encoders.weights import list_names, load_weights
 from understudy.data.items import Kind
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 
 
 class Pooled(nn.Module):
@@ -56,7 +56,7 @@ class HuggingFaceEncoder:
 def huggingface_encoder(spec: Spec) -> HuggingFaceEncoder:
     model = spec.model
     if spec.options:
-        raise UnderstudyError(f"hf:{model} brings its own preprocessing and takes no options; leave out what follows ?")
+        raise UsageError(f"hf:{model} brings its own preprocessing and takes no options; leave out what follows ?")
     transformers = library("transformers", "vision")
     with importing("transformers", "vision"):
         processors, models = transformers.AutoImageProcessor, transformers.AutoModel

@@ -14,7 +14,7 @@ from understudy.data.encoders.sentences import sentence_encoder
 from understudy.data.encoders.spec import Precision, Spec, parsed
 from understudy.data.encoders.timm_models import paper_encoder, timm_encoder
 from understudy.data.encoders.words import word_encoder
-from understudy.errors import UnderstudyError
+from understudy.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ def make_encoder(name: str, *, device: str = "cpu", precision: Precision | None 
     """
     spec = parsed(name, device, precision)
     if spec.kind == "python" and precision is not None:
-        raise UnderstudyError("python: encoders choose their precision themselves; leave it out here")
+        raise UsageError("python: encoders choose their precision themselves; leave it out here")
     if spec.kind not in ENCODERS:
         known = ", ".join(entry.syntax for entry in ENCODERS.values())
-        raise UnderstudyError(f"there is no encoder {name!r}; write one of {known}")
+        raise UsageError(f"there is no encoder {name!r}; write one of {known}")
     entry = ENCODERS[spec.kind]
     if entry.needs_model != bool(spec.model):
-        raise UnderstudyError(f"{name!r} is no encoder; write {entry.syntax}")
+        raise UsageError(f"{name!r} is no encoder; write {entry.syntax}")
     return entry.make(spec)

@@ -15,7 +15,7 @@ from understudy.data.encoders.preprocessing import Preprocessing
 from understudy.data.encoders.protocol import Prepared, identity_of
 from understudy.data.encoders.spec import Spec
 from understudy.data.items import Kind
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 
 TYPES: Final = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 
@@ -60,7 +60,7 @@ def onnx_encoder(spec: Spec) -> OnnxEncoder:
     onnxruntime = library("onnxruntime", "onnx")
     path = Path(spec.model)
     if not path.is_file():
-        raise UnderstudyError(f"there is no ONNX file at {path}; write onnx:FILE")
+        raise UsageError(f"there is no ONNX file at {path}; write onnx:FILE")
     providers = [f"{spec.device.split(':')[0].upper()}ExecutionProvider", "CPUExecutionProvider"]
     wanted = [provider for provider in dict.fromkeys(providers) if provider in onnxruntime.get_available_providers()]
     try:
@@ -79,7 +79,7 @@ def onnx_encoder(spec: Spec) -> OnnxEncoder:
     outputs = [output.name for output in session.get_outputs()]
     output = spec.options.get("output", outputs[0])
     if output not in outputs:
-        raise UnderstudyError(f"{path} has no output {output!r}; it has {', '.join(outputs)}")
+        raise UsageError(f"{path} has no output {output!r}; it has {', '.join(outputs)}")
     identity = identity_of(
         kind="onnx",
         library=f"onnxruntime {major(onnxruntime)}",
@@ -96,8 +96,8 @@ def _sized(path: Path, sides: list[Any], options: Mapping[str, str]) -> Preproce
     if all(isinstance(side, int) for side in sides):
         height, width = sides
         if "size" in options and preprocessing.shape != (height, width):
-            raise UnderstudyError(f"{path} takes images of {height} x {width}; got size {options['size']}")
+            raise UsageError(f"{path} takes images of {height} x {width}; got size {options['size']}")
         return preprocessing.with_options({"size": f"{height}x{width}"})
     if "size" not in options:
-        raise UnderstudyError(f"{path} does not say how large its images are; write onnx:{path}?size=224")
+        raise UsageError(f"{path} does not say how large its images are; write onnx:{path}?size=224")
     return preprocessing

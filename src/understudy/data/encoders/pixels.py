@@ -9,7 +9,7 @@ from understudy.data.encoders.preprocessing import Preprocessing
 from understudy.data.encoders.protocol import Prepared, identity_of
 from understudy.data.encoders.spec import Spec
 from understudy.data.items import Kind
-from understudy.errors import UnderstudyError
+from understudy.errors import UsageError
 
 
 class PixelEncoder:
@@ -19,7 +19,7 @@ class PixelEncoder:
 
     def __init__(self, name: str, size: str = "32", grey: str = "0") -> None:
         if grey not in {"0", "1"}:
-            raise UnderstudyError(f"grey is 0 or 1; got {grey!r}")
+            raise UsageError(f"grey is 0 or 1; got {grey!r}")
         self.name, self.grey = name, grey == "1"
         self.preprocessing = Preprocessing().with_options({"size": size})
         height, width = self.preprocessing.shape
@@ -38,8 +38,8 @@ class PixelEncoder:
 
 def pixel_encoder(spec: Spec) -> PixelEncoder:
     if spec.weights is not None:
-        raise UnderstudyError("pixels takes no weights; write pixels or pixels?size=32&grey=1")
+        raise UsageError("pixels takes no weights; write pixels or pixels?size=32&grey=1")
     unknown = [name for name in spec.options if name not in {"size", "grey"}]
     if unknown:
-        raise UnderstudyError(f"there is no option {unknown[0]!r} for pixels; there are size and grey")
+        raise UsageError(f"there is no option {unknown[0]!r} for pixels; there are size and grey")
     return PixelEncoder(spec.name, **spec.options)

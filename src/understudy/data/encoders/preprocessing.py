@@ -10,7 +10,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
@@ -42,16 +42,14 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         if min(self.shape) < 1 or max(self.shape) > MAX_SIDE:
-            raise UnderstudyError(f"each side must have from 1 to {MAX_SIDE} pixels; got size {self.size}")
+            raise UsageError(f"each side must have from 1 to {MAX_SIDE} pixels; got size {self.size}")
         if not 0 < self.crop <= 1:
-            raise UnderstudyError(f"crop is the part of each side that is kept, above 0 and up to 1; got {self.crop}")
+            raise UsageError(f"crop is the part of each side that is kept, above 0 and up to 1; got {self.crop}")
         if 0 in self.std:
-            raise UnderstudyError(f"std divides and must not be zero; got {self.std}")
+            raise UsageError(f"std divides and must not be zero; got {self.std}")
         for name, choices in CHOICES.items():
             if getattr(self, name) not in get_args(choices):
-                raise UnderstudyError(
-                    f"{name} must be one of {', '.join(get_args(choices))}; got {getattr(self, name)!r}"
-                )
+                raise UsageError(f"{name} must be one of {', '.join(get_args(choices))}; got {getattr(self, name)!r}")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -96,7 +94,7 @@ class Preprocessing:
         known = [field.name for field in fields(self)]
         for name in options:
             if name not in known:
-                raise UnderstudyError(f"there is no option {name!r} for this encoder; there are {', '.join(known)}")
+                raise UsageError(f"there is no option {name!r} for this encoder; there are {', '.join(known)}")
         return replace(self, **{name: _parsed(name, value) for name, value in options.items()})
 
 
@@ -108,16 +106,16 @@ def _parsed(name: str, value: str) -> Any:
         if name == "size":
             sides = tuple(int(part) for part in value.split("x"))
             if len(sides) > 2:
-                raise UnderstudyError(f"size is one number, or height x width; got {value!r}")
+                raise UsageError(f"size is one number, or height x width; got {value!r}")
             return sides if len(sides) == 2 else sides[0]
         numbers = tuple(float(part) for part in value.split(","))
     except UnderstudyError:
         raise
     except ValueError as error:
-        raise UnderstudyError(f"{name} must be a number, or numbers such as 0.5,0.5,0.5; got {value!r}") from error
+        raise UsageError(f"{name} must be a number, or numbers such as 0.5,0.5,0.5; got {value!r}") from error
     if name in {"mean", "std"}:
         numbers = numbers * 3 if len(numbers) == 1 else numbers
         if len(numbers) != 3:
-            raise UnderstudyError(f"{name} has one number or one for each of three channels; got {value!r}")
+            raise UsageError(f"{name} has one number or one for each of three channels; got {value!r}")
         return numbers
     return numbers[0]

@@ -14,7 +14,7 @@ from understudy.data.encoders.protocol import Prepared, digest_of, identity_of
 from understudy.data.encoders.spec import Spec
 from understudy.data.encoders.weights import load_weights
 from understudy.data.items import Kind
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 
 
 class SentenceEncoder:
@@ -40,7 +40,7 @@ class SentenceEncoder:
 
 def sentence_encoder(spec: Spec) -> SentenceEncoder:
     if spec.options:
-        raise UnderstudyError(f"text:{spec.model} takes no options; leave out what follows ?")
+        raise UsageError(f"text:{spec.model} takes no options; leave out what follows ?")
     library_of_sentences = library("sentence_transformers", "text")
     _require_no_code(Path(spec.model))
     remedy = "give a folder that its save() wrote, text:FOLDER"

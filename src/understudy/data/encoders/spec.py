@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 import torch
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UsageError
 
 Precision = Literal["float32", "bfloat16"]
 WEIGHTS: Final = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".h5", ".npz")  # how files of weights end
@@ -32,12 +32,12 @@ def parsed(name: str, device: str, precision: Precision | None) -> Spec:
     kind = name.partition("@")[0].partition(":")[0].partition("?")[0]
     front, at, file = _divided(name, kind)
     if at and not file:
-        raise UnderstudyError(f"a file of weights must follow the @ in {name!r}")
+        raise UsageError(f"a file of weights must follow the @ in {name!r}")
     head, _, query = front.removeprefix(kind).partition("?")
     try:
         options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True)) if query else {}
     except ValueError as error:
-        raise UnderstudyError(f"options are written ?key=value&key=value; got ?{query}") from error
+        raise UsageError(f"options are written ?key=value&key=value; got ?{query}") from error
     device = _available(device)
     return Spec(
         name=name,
@@ -70,7 +70,7 @@ def _available(device: str) -> str:
     if device == "auto":
         return "cuda" if has_gpu else "cpu"
     if device.partition(":")[0] not in {"cpu", "cuda"}:
-        raise UnderstudyError(f"device must be auto, cpu or cuda; got {device!r}")
+        raise UsageError(f"device must be auto, cpu or cuda; got {device!r}")
     if device.startswith("cuda") and not has_gpu:
-        raise UnderstudyError("torch finds no GPU here; use the device cpu, or install torch for CUDA")
+        raise UsageError("torch finds no GPU here; use the device cpu, or install torch for CUDA")
     return device

@@ -13,7 +13,7 @@ from understudy.data.encoders.preprocessing import Preprocessing
 from understudy.data.encoders.protocol import digest_of
 from understudy.data.encoders.spec import Spec
 from understudy.data.encoders.weights import load_weights, tensors_only
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 
 PAPER: Final = {"resnet18": "resnet18.tv_in1k", "resnet101": "resnet101.tv_in1k", "vgg16": "vgg16.tv_in1k"}
 CLASSIFIERS: Final = ("fc.", "classifier.", "head.", "pre_logits.", "head_dist.")
@@ -34,7 +34,7 @@ def timm_encoder(spec: Spec) -> ImageEncoder:
     if not spec.model.startswith(ON_HUB) and not timm.is_model(spec.model):
         close = difflib.get_close_matches(spec.model, timm.list_models(), n=3)
         remedy = f"did you mean {', '.join(close)}?" if close else "timm.list_models() gives the names"
-        raise UnderstudyError(f"timm has no model {spec.model!r}; {remedy}")
+        raise UsageError(f"timm has no model {spec.model!r}; {remedy}")
     network = _built(spec, spec.model)
     return _encoder_of(spec, network, _trained_with(timm.data.resolve_data_config({}, model=network)))
 

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.messages import list_some
 
 FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
@@ -50,7 +50,7 @@ def load_weights(module: nn.Module, path: Path | str, *, ignored: Iterable[str] 
 def _read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors in a file, by name."""
     if not path.is_file():
-        raise UnderstudyError(f"there is no file of weights at {path}; check what follows the @")
+        raise UsageError(f"there is no file of weights at {path}; check what follows the @")
     try:
         if path.suffix == ".safetensors":
             return load_file(path)

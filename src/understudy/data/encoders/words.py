@@ -9,7 +9,7 @@ from PIL import Image
 from understudy.data.encoders.protocol import Prepared, identity_of
 from understudy.data.encoders.spec import Spec
 from understudy.data.items import Kind
-from understudy.errors import UnderstudyError
+from understudy.errors import UsageError
 
 SIZE: Final = 256
 SMALLEST: Final = 16
@@ -30,7 +30,7 @@ class WordEncoder:
 
     def __init__(self, name: str, size: str = str(SIZE)) -> None:
         if not (size.isascii() and size.isdigit() and SMALLEST <= int(size) <= LARGEST):
-            raise UnderstudyError(f"size must be from {SMALLEST} to {LARGEST} columns; got {size!r}")
+            raise UsageError(f"size must be from {SMALLEST} to {LARGEST} columns; got {size!r}")
         self.name, self.dim = name, int(size)
         self.identity = identity_of(kind="words", version=VERSION, size=self.dim)
         self.counters = (
@@ -85,8 +85,8 @@ def _unit_rows(rows: np.ndarray) -> np.ndarray:
 
 def word_encoder(spec: Spec) -> WordEncoder:
     if spec.weights is not None:
-        raise UnderstudyError("words takes no weights; write words or words?size=512")
+        raise UsageError("words takes no weights; write words or words?size=512")
     unknown = [name for name in spec.options if name != "size"]
     if unknown:
-        raise UnderstudyError(f"there is no option {unknown[0]!r} for words; there is size")
+        raise UsageError(f"there is no option {unknown[0]!r} for words; there is size")
     return WordEncoder(spec.name, **spec.options)

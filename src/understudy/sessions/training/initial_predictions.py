@@ -21,7 +21,7 @@ from understudy.data.columns import listed, usual
 from understudy.data.items import printable
 from understudy.data.labels import text_of
 from understudy.data.tables import READERS, read_table
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.labels.cells import restored
 from understudy.labels.matching import Matcher
 
@@ -64,7 +64,7 @@ def read_predictions(path: Path, ids: Sequence[str], classes: Sequence[str]) -> 
 def read_given(path: Path, ids: Sequence[str], classes: Sequence[str]) -> Given:
     """The predictions in a file for the items and classes of a project."""
     if not classes:
-        raise UnderstudyError("predictions need classes to be for; add the classes first, with --classes")
+        raise UsageError("predictions need classes to be for; add the classes first, with --classes")
     suffix = path.suffix.lower()
     if suffix in ARRAYS:
         scores = _read_arrays(path)
@@ -72,7 +72,7 @@ def read_given(path: Path, ids: Sequence[str], classes: Sequence[str]) -> Given:
         scores = _read_scores(path, classes)
     else:
         known = ", ".join((*ARRAYS, *READERS))
-        raise UnderstudyError(f"{path} is no file of predictions that can be read; give one of {known}")
+        raise UsageError(f"{path} is no file of predictions that can be read; give one of {known}")
     if scores.values.ndim != 2 or scores.values.dtype.kind not in "fiub":
         raise UnderstudyError(
             f"{path} must hold numbers of shape (items, classes); got {scores.values.dtype} of shape "
@@ -94,7 +94,7 @@ def _read_arrays(path: Path) -> Scores:
                 loaded = np.load(file, allow_pickle=False)
                 found = {"probs": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
     except FileNotFoundError as error:
-        raise UnderstudyError(f"{path}: no such file") from error
+        raise UsageError(f"{path}: no such file") from error
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, SafetensorError) as error:
         reason = " ".join(str(error).split())
         raise UnderstudyError(f"{path} cannot be read ({reason}); write it again, without Python objects") from error
