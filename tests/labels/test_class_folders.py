@@ -1,15 +1,25 @@
-"""Folders of classes in: by name, by content, and never two classes for one item."""
+"""Class folders: known by name or content, never two classes for one item; safe names, complete or not at all."""
 
+import io
 import zipfile
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tests.sessions.leaving import IDS, images
+from tests.sessions.leaving import IDS, TEXTS, arrays, images, leaving, text_project
 from understudy.data.items import Texts
 from understudy.errors import UnderstudyError
-from understudy.labels.class_folders import LARGEST_UNPACKED, SMALL, Unpacked
-from understudy.labels.imports import Imported, read_labels
+from understudy.labels.class_folders import (
+    MAX_UNPACKED_BYTES,
+    MIN_UNPACKED_BYTES,
+    ZipUnpacker,
+    folder_names,
+    write_class_folders,
+    write_zip,
+)
+from understudy.labels.formats import read_labels
+from understudy.labels.imported_labels import Imported
 
 
 def pairs(found: Imported) -> list[tuple[int, str]]:
@@ -85,7 +95,7 @@ def test_a_zip_is_read_without_being_unpacked_and_never_leads_out_of_it(tmp_path
 
 
 def test_a_zip_that_would_burst_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.labels.class_folders.LARGEST_ITEM", 1000)
+    monkeypatch.setattr("understudy.labels.class_folders.MAX_ITEM_BYTES", 1000)
     items = images(tmp_path)
     path = tmp_path / "x.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -111,10 +121,10 @@ def test_what_is_unpacked_in_vain_counts_towards_the_limit(tmp_path: Path) -> No
                 content[at] ^= 1
     path.write_bytes(content)
     with zipfile.ZipFile(path) as archive:
-        unpacked = Unpacked(archive, path.stat().st_size)
-        assert unpacked.left == SMALL
-        assert [unpacked.content(member) for member in archive.infolist()] == [None] * 40
-        assert unpacked.left < 2**20
+        unpacker = ZipUnpacker(archive, path.stat().st_size)
+        assert unpacker.bytes_left == MIN_UNPACKED_BYTES
+        assert [unpacker.read(member) for member in archive.infolist()] == [None] * 40
+        assert unpacker.bytes_left < 2**20
 
 
 def test_files_smaller_than_a_piece_count_too_when_their_checksum_is_wrong(tmp_path: Path) -> None:
@@ -125,19 +135,19 @@ def test_files_smaller_than_a_piece_count_too_when_their_checksum_is_wrong(tmp_p
     content[content.index(b"xxxx")] ^= 1
     path.write_bytes(content)
     with zipfile.ZipFile(path) as archive:
-        unpacked = Unpacked(archive, 0)
-        assert unpacked.content(archive.infolist()[0]) is None
-        assert unpacked.left <= SMALL - 1000
+        unpacker = ZipUnpacker(archive, 0)
+        assert unpacker.read(archive.infolist()[0]) is None
+        assert unpacker.bytes_left <= MIN_UNPACKED_BYTES - 1000
 
 
 def test_a_zip_may_unpack_to_ten_times_its_size(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("cat/1.png", b"x")
     with zipfile.ZipFile(tmp_path / "x.zip") as archive:
-        unpacked = Unpacked(archive, 2**24)
-        assert unpacked.content(archive.infolist()[0]) == b"x"
-        assert unpacked.left == 10 * 2**24 - 2
-        assert Unpacked(archive, 2**40).left == LARGEST_UNPACKED
+        unpacker = ZipUnpacker(archive, 2**24)
+        assert unpacker.read(archive.infolist()[0]) == b"x"
+        assert unpacker.bytes_left == 10 * 2**24 - 2
+        assert ZipUnpacker(archive, 2**40).bytes_left == MAX_UNPACKED_BYTES
 
 
 @pytest.mark.parametrize("packed", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -163,3 +173,92 @@ def test_a_folder_without_folders_is_refused(tmp_path: Path) -> None:
     put(tmp_path, "a.png")
     with pytest.raises(UnderstudyError, match="no files in folders"):
         read_labels(tmp_path, None, IDS)
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+EXPECTED = [
+    ".understudy.json",
+    "%63on/=1+1.png",
+    "-1/f.png",
+    "=cmd%7C' %2FC calc'!A0/sub/b.png",
+    "Cat~2/ä ö.png",
+    "cat/a.png",
+]
+
+
+def test_every_labelled_item_is_in_the_folder_of_its_class(tmp_path: Path) -> None:
+    out = leaving(images(tmp_path / "pool"))
+    count, left_out = write_class_folders(out, tmp_path / "sorted")
+    assert (count, left_out) == (5, [])
+    assert files(tmp_path / "sorted") == sorted(EXPECTED)
+    link = tmp_path / "sorted" / "cat" / "a.png"
+    assert link.is_symlink()
+    assert link.read_bytes() == (tmp_path / "pool" / "a.png").read_bytes()
+
+
+def test_copies_are_files_of_their_own(tmp_path: Path) -> None:
+    out = leaving(images(tmp_path / "pool"))
+    write_class_folders(out, tmp_path / "sorted", copy=True)
+    assert files(tmp_path / "sorted") == sorted(EXPECTED)
+    assert not any(path.is_symlink() for path in (tmp_path / "sorted").rglob("*"))
+
+
+def test_class_names_that_are_no_folders_are_escaped_and_stay_apart() -> None:
+    assert list(folder_names(("../x", "con", "Cat", "cat", "a/b", "..")).values()) == [
+        "%2E.%2Fx", "%63on", "Cat", "cat~2", "a%2Fb", "%2E%2E",
+    ]  # fmt: skip
+
+
+def test_texts_and_images_in_arrays_become_files(tmp_path: Path) -> None:
+    write_class_folders(text_project(), tmp_path / "texts")
+    assert (tmp_path / "texts" / "cat" / "a.png.txt").read_text() == TEXTS[0]
+    write_class_folders(leaving(arrays()), tmp_path / "arrays")
+    assert (tmp_path / "arrays" / "cat" / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_folder_that_is_there_is_not_written_into(tmp_path: Path) -> None:
+    out = leaving(images(tmp_path / "pool"))
+    with pytest.raises(UnderstudyError, match="is there already; give a new folder"):
+        write_class_folders(out, tmp_path / "pool")
+    (tmp_path / "empty").mkdir()
+    assert write_class_folders(out, tmp_path / "empty")[0] == 5
+
+
+def test_images_that_vanished_are_left_out_and_named(tmp_path: Path) -> None:
+    out = leaving(images(tmp_path / "pool"))
+    (tmp_path / "pool" / "a.png").unlink()
+    for copy in (False, True):
+        count, left_out = write_class_folders(out, tmp_path / f"sorted {copy}", copy=copy)
+        assert count == 4
+        assert len(left_out) == 1
+        assert left_out[0].startswith("a.png: no such file")
+    with zipfile.ZipFile(io.BytesIO(b"".join(write_zip(out)))) as archive:
+        assert archive.read("left-out.txt").startswith(b"a.png: no such file")
+
+
+def test_the_names_in_a_zip_are_safe_and_the_same_labels_make_the_same_zip(tmp_path: Path) -> None:
+    hostile = ("../../etc/passwd", "/abs", "C:\\x", "con.png", "ok.png", "..", "a\nb", "")
+    out = replace(text_project(), ids=hostile)
+    content = b"".join(write_zip(out))
+    assert content == b"".join(write_zip(out))
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = archive.namelist()
+        assert archive.testzip() is None
+        archive.extractall(tmp_path / "out")
+    assert len(names) == 6
+    for name in names:
+        assert not PurePosixPath(name).is_absolute()
+        assert ".." not in PurePosixPath(name).parts
+        assert "\\" not in name
+        assert ":" not in name
+        assert "\n" not in name
+    assert len(files(tmp_path / "out")) == 6
+    assert files(tmp_path) == [f"out/{name}" for name in files(tmp_path / "out")]
+
+
+def test_a_pool_of_features_alone_has_nothing_to_put_into_folders() -> None:
+    with pytest.raises(UnderstudyError, match="features only"):
+        write_zip(leaving())

@@ -9,7 +9,7 @@ from PIL import Image
 
 from tests.sessions.leaving import IDS, TEXTS, arrays, images
 from understudy.data.items import StoredImages, Texts
-from understudy.labels.item_files import distinct, folded, item_file, item_names, safe_name, with_suffix
+from understudy.labels.item_files import distinct_names, fold_name, item_file, item_names, safe_name, with_suffix
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,13 @@ def test_no_name_leads_out_of_its_folder_or_is_too_long(name: str) -> None:
 @given(lists(text(alphabet="aA/.ß~2", max_size=5), unique=True, max_size=12))
 def test_files_of_different_items_have_names_that_no_system_takes_for_the_same(ids: list[str]) -> None:
     names = item_names(ids)
-    assert len({folded(name) for name in names}) == len(ids)
+    assert len({fold_name(name) for name in names}) == len(ids)
     folders = {"/".join(name.split("/")[:end]) for name in names for end in range(1, name.count("/") + 1)}
     assert not folders & set(names)
 
 
 def test_names_that_differ_in_case_only_are_numbered() -> None:
-    assert distinct(["a.png", "A.png", "b", "B", "b"]) == ["a.png", "A~2.png", "b", "B~2", "b~3"]
+    assert distinct_names(["a.png", "A.png", "b", "B", "b"]) == ["a.png", "A~2.png", "b", "B~2", "b~3"]
 
 
 def test_a_long_name_keeps_its_suffix_and_stays_apart_from_its_like() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.sessions.leaving import IDS, TEXTS, images
 from understudy.data.items import Texts
-from understudy.labels.matching import Matcher, agreed
+from understudy.labels.matching import Matcher, combine_clues
 
 POOL = ("1.png", "cat/1.png", "cat/2.png", "dog/3.png", "ä ö.png", "row 5")
 NONE: frozenset[int] = frozenset()
@@ -82,6 +82,6 @@ def test_files_are_known_by_what_they_hold(tmp_path: Path) -> None:
 
 
 def test_clues_that_agree_settle_what_one_alone_does_not() -> None:
-    assert agreed([frozenset({1}), frozenset({0, 1}), NONE]) == {1}
-    assert agreed([frozenset({1}), frozenset({2})]) == {1, 2}
-    assert agreed([NONE]) == NONE
+    assert combine_clues([frozenset({1}), frozenset({0, 1}), NONE]) == {1}
+    assert combine_clues([frozenset({1}), frozenset({2})]) == {1, 2}
+    assert combine_clues([NONE]) == NONE

@@ -11,7 +11,7 @@ def test_a_drain_gives_what_was_written_and_keeps_nothing() -> None:
     drain = Drain()
     drain.write(b"ab")
     drain.write(memoryview(b"c"))
-    assert (drain.taken(), drain.taken(), drain.tell()) == (b"abc", b"", 3)
+    assert (drain.take(), drain.take(), drain.tell()) == (b"abc", b"", 3)
 
 
 def test_a_parquet_file_comes_in_pieces_before_its_rows_end() -> None:

@@ -7,7 +7,7 @@ from PIL import Image
 
 from understudy.data.items import ArrayImages, ImageFiles, Items, Texts
 from understudy.data.pool import Pool
-from understudy.labels.outgoing import Outgoing
+from understudy.labels.export_data import ExportData
 from understudy.projects.settings import Settings
 from understudy.sessions.log.events import Event
 from understudy.sessions.outgoing import outgoing
@@ -77,10 +77,10 @@ def arrays() -> ArrayImages:
     return ArrayImages(np.arange(len(IDS) * 16, dtype=np.uint8).reshape(len(IDS), 4, 4))
 
 
-def leaving(items: Items | None = None) -> Outgoing:
+def leaving(items: Items | None = None) -> ExportData:
     """What leaves the small project."""
     return outgoing(record_of_decisions(), Pool(IDS, items=items))
 
 
-def text_project() -> Outgoing:
+def text_project() -> ExportData:
     return leaving(Texts(TEXTS))

@@ -1,7 +1,7 @@
 """The table of decisions: who, what, when, and why it was asked."""
 
 from tests.sessions.leaving import AT, CLASSES, IDS, asked, labelled, made, numbered, record_of_decisions
-from understudy.labels.outgoing import COLUMNS, LabelRow
+from understudy.labels.export_data import COLUMNS, LabelRow
 from understudy.projects.settings import Settings
 from understudy.sessions.log.events import Event
 from understudy.sessions.outgoing import iso_utc, label_rows

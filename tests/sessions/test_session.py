@@ -22,7 +22,7 @@ from tests.sessions.small_projects import (
     until,
 )
 from understudy.errors import Conflict, NotStored
-from understudy.labels.imports import Imported, ImportedLabel, Tally
+from understudy.labels.imported_labels import Imported, ImportedLabel, Tally
 from understudy.sessions import learning
 from understudy.sessions.log.events import Event
 from understudy.sessions.record import Record

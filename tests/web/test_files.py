@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.web.serving import Served
-from understudy.labels.exports import FORMATS
+from understudy.labels.formats import FORMATS
 from understudy.sessions.session import Session
 from understudy.web.guard import MOST_IMPORTED
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from understudy.data.pool import Pool
-from understudy.labels.outgoing import LabelRow, Outgoing
+from understudy.labels.export_data import ExportData, LabelRow
 from understudy.sessions.log.events import Ask, Event
 from understudy.sessions.record import Decisions, Mark, Record
 from understudy.sessions.training.artifacts import Artifacts
@@ -44,7 +44,7 @@ class Still:
         return record
 
 
-def outgoing(record: Record, pool: Pool, artifacts: Artifacts | None = None) -> Outgoing:
+def outgoing(record: Record, pool: Pool, artifacts: Artifacts | None = None) -> ExportData:
     """What leaves a project now. To be called while nothing changes, which takes milliseconds: the rest comes later."""
     last = next((event for event in reversed(record.trainings) if event.data.get("predictions")), None)
     data: Mapping[str, Any] = {} if last is None else last.data
@@ -52,7 +52,7 @@ def outgoing(record: Record, pool: Pool, artifacts: Artifacts | None = None) -> 
     if artifacts is not None and data:
         read = partial(_probabilities, artifacts, data["predictions"])
         model_file = artifacts.path(data["model"]) if data.get("model") else None
-    return Outgoing(
+    return ExportData(
         ids=pool.ids,
         classes=tuple(record.classes),
         read_rows=partial(_rows_of_still, Still.of(record), pool.ids),

@@ -15,7 +15,7 @@ from typing import Any, Final
 from understudy.data.items import printable
 from understudy.data.labels import checked_class
 from understudy.errors import Conflict, NotFound, NotStored, PoolExhausted, UnderstudyError
-from understudy.labels.imports import MOST_CLASSES, Imported, ImportedLabel, checked_import
+from understudy.labels.imported_labels import MAX_CLASSES, Imported, ImportedLabel, check_new_classes
 from understudy.projects.project import Project
 from understudy.sessions import views, why
 from understudy.sessions.chooser import Move, applied, folded
@@ -220,8 +220,8 @@ class Session:
             known = self._log.find(annotator, key)
             if known is None and name in self.record.classes:
                 raise Conflict(f"there is a class {name!r} already; use it, or give another name")
-            if known is None and len(self.record.classes) >= MOST_CLASSES:
-                raise Conflict(f"there are {MOST_CLASSES:,} classes, and more are not possible")
+            if known is None and len(self.record.classes) >= MAX_CLASSES:
+                raise Conflict(f"there are {MAX_CLASSES:,} classes, and more are not possible")
             return self._stored([Event("class_added", None, annotator, key, {"name": name})], annotator)
 
     def undo(self, annotator: str, key: str) -> Undone:
@@ -256,7 +256,7 @@ class Session:
         """Labels from elsewhere. What is there already, by the same annotator, is not stored again."""
         checked_name(annotator)
         with self._lock:
-            checked_import(imported, self.record.classes)
+            check_new_classes(imported, self.record.classes)
             new = [name for name in imported.new_classes if name not in self.record.classes]
             self._store(*(Event("class_added", None, annotator, data={"name": checked_class(name)}) for name in new))
         added = 0

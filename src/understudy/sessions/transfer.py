@@ -7,9 +7,9 @@ from pathlib import Path
 from understudy.data.faults import MAX_LISTED
 from understudy.data.files import write_atomically
 from understudy.errors import Conflict, UsageError
-from understudy.labels.class_folder_files import write_class_folders
-from understudy.labels.exports import format_named
-from understudy.labels.imports import Imported, Tally, read_labels
+from understudy.labels.class_folders import write_class_folders
+from understudy.labels.formats import format_named, read_labels
+from understudy.labels.imported_labels import Imported, Tally
 from understudy.messages import list_some
 from understudy.projects.places import folder_for
 from understudy.projects.project import Project, create_or_open
@@ -43,7 +43,7 @@ def export_labels(
     finally:
         log.close()
     leaving = outgoing(record, project.pool, Artifacts(project.artifacts))
-    if form == "folders" and (out is None or out.suffix.lower() != ".zip"):
+    if chosen.has_folders and (out is None or out.suffix.lower() != ".zip"):
         folder = Path(f"{project.name}-labels") if out is None else out
         count, left_out = write_class_folders(leaving, folder, copy=copy)
         yield f"{count:,} items in {folder}"
@@ -53,7 +53,7 @@ def export_labels(
         raise UsageError("--copy is for folders on the disk; leave it out")
     path = Path(chosen.file_name) if out is None else out
     size = write_atomically(path, chosen.write(leaving), parents=True)
-    if form == "model" or form.startswith("predictions"):
+    if chosen.is_of_model:
         yield f"{path}: {size:,} bytes, of the model {(leaving.model or '')[:12]}"
         return
     yield f"{path}: {size:,} bytes, {len(leaving.effective):,} labelled items of {len(leaving.ids):,}"

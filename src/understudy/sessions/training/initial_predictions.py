@@ -22,8 +22,8 @@ from understudy.data.items import printable
 from understudy.data.labels import text_of
 from understudy.data.tables import READERS, read_table
 from understudy.errors import UnderstudyError, UsageError
-from understudy.labels.cells import restored
 from understudy.labels.matching import Matcher
+from understudy.labels.spreadsheet_cells import unescape_formulas
 
 ARRAYS: Final = (".npy", ".npz", ".safetensors")
 PROBABILITY: Final = ("probability", "confidence", "score", "prob", "p")
@@ -180,7 +180,7 @@ def _numbers(cells: Sequence[Any], lines: Sequence[str], path: Path) -> np.ndarr
         if cell is None or (isinstance(cell, str) and not cell.strip()):
             continue
         try:
-            found[row] = float(restored(cell) if isinstance(cell, str) else cell)
+            found[row] = float(unescape_formulas(cell) if isinstance(cell, str) else cell)
         except (TypeError, ValueError) as error:
             shown = printable(str(cell))[:40]
             raise UnderstudyError(f"{path}, {lines[row]}: {shown!r} is no number; give probabilities") from error
@@ -238,7 +238,7 @@ def _in_rows(
     found = np.full((len(ids), placed.shape[1]), np.nan)
     matcher, taken, unknown = Matcher(ids), dict[int, str](), list[str]()
     for name, scores in zip(names, placed, strict=True):
-        rows = matcher.by_name(name) or matcher.by_name(restored(name))
+        rows = matcher.by_name(name) or matcher.by_name(unescape_formulas(name))
         if len(rows) != 1:
             unknown.append(name)
             continue

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from anyio import to_thread
 from fastapi import APIRouter, Body, HTTPException, Request
 from starlette.responses import Response, StreamingResponse
 
-from understudy.labels.exports import FORMATS, format_named
-from understudy.labels.imports import Imported, Tally, read_labels
+from understudy.labels.formats import FORMATS, READERS, format_named, read_labels
+from understudy.labels.imported_labels import Imported, Tally
 from understudy.sessions.outgoing import outgoing
 from understudy.sessions.training.artifacts import Artifacts
 from understudy.web.access import Visitor
@@ -65,18 +65,11 @@ def _sent(found: Content, request: Request) -> Response:
     return Response(found.body, media_type=found.media_type, headers=headers)
 
 
-ExportFormat = Literal[
-    "csv",
-    "jsonl",
-    "parquet",
-    "labelstudio",
-    "prodigy",
-    "folders",
-    "predictions-csv",
-    "predictions-jsonl",
-    "predictions-parquet",
-    "model",
-]
+if TYPE_CHECKING:
+    ExportFormat: TypeAlias = str
+    ImportFormat: TypeAlias = str
+else:  # a new format needs no line here
+    ExportFormat, ImportFormat = Literal[tuple(FORMATS)], Literal[tuple(READERS)]
 
 
 @router.get("/export", response_class=StreamingResponse, responses=_described(FILES, *READS, 404))
@@ -117,7 +110,7 @@ def import_labels(
     body: Annotated[bytes, Body(media_type=RAW)],
     session: Ready,
     by: By,
-    format: Literal["csv", "jsonl", "parquet", "labelstudio", "folders"] | None = None,  # noqa: A002
+    format: ImportFormat | None = None,  # noqa: A002
 ) -> ImportReport:
     """Bring labels in: the bytes of a file. Without a format it is known by how it begins."""
     name = own_name(by, annotator)

@@ -11,18 +11,18 @@ from pyarrow import parquet
 
 from tests.sessions.leaving import CLASSES, IDS, leaving
 from understudy.errors import NotFound
-from understudy.labels.outgoing import Outgoing
-from understudy.labels.prediction_files import predictions_csv, predictions_jsonl, predictions_parquet
+from understudy.labels.export_data import ExportData
+from understudy.labels.predictions import write_csv, write_jsonl, write_parquet
 
 PROBS = np.random.default_rng(0).dirichlet(np.ones(4), len(IDS)).astype(np.float32)  # two classes came later
 
 
-def predicted() -> Outgoing:
+def predicted() -> ExportData:
     return replace(leaving(), predictions=lambda: PROBS)
 
 
 def test_a_row_an_item_and_a_column_a_class() -> None:
-    rows = list(csv.DictReader(io.StringIO(b"".join(predictions_csv(predicted())).decode("utf-8-sig"), newline="")))
+    rows = list(csv.DictReader(io.StringIO(b"".join(write_csv(predicted())).decode("utf-8-sig"), newline="")))
     assert [row["id"] for row in rows] == ["a.png", "sub/b.png", "'=1+1.png", *IDS[3:]]
     assert list(rows[0]) == ["id", "predicted", "confidence", "label", *(f"p_{name}" for name in CLASSES[:4])]
     best = PROBS.argmax(1)
@@ -34,8 +34,8 @@ def test_a_row_an_item_and_a_column_a_class() -> None:
 
 
 def test_parquet_and_lines_of_json_say_the_same() -> None:
-    table = parquet.read_table(io.BytesIO(b"".join(predictions_parquet(predicted()))))
-    entries = [json.loads(line) for line in b"".join(predictions_jsonl(predicted())).splitlines()]
+    table = parquet.read_table(io.BytesIO(b"".join(write_parquet(predicted()))))
+    entries = [json.loads(line) for line in b"".join(write_jsonl(predicted())).splitlines()]
     assert table["id"].to_pylist() == [entry["id"] for entry in entries] == list(IDS)
     assert table["predicted"].to_pylist() == [entry["predicted"] for entry in entries]
     assert table["label"].to_pylist() == [entry["label"] for entry in entries]
@@ -44,7 +44,7 @@ def test_parquet_and_lines_of_json_say_the_same() -> None:
         np.testing.assert_allclose([entry["probabilities"][name] for entry in entries], column, atol=1e-6)
 
 
-@pytest.mark.parametrize("write", [predictions_csv, predictions_jsonl, predictions_parquet])
+@pytest.mark.parametrize("write", [write_csv, write_jsonl, write_parquet])
 def test_without_a_model_there_is_nothing_and_that_is_said_at_once(write) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(NotFound, match="no model yet"):
         write(leaving())

@@ -1,5 +1,7 @@
-"""Labels out of tables that other people made."""
+"""Tables: those that other people made come in; those that go out are safe in a spreadsheet and typed for programs."""
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -7,9 +9,19 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from tests.sessions.leaving import CLASSES, TEXTS, leaving, made, numbered, text_project
+from tests.sessions.leaving import IDS as ITEM_IDS
 from understudy.data.items import Texts
+from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError
-from understudy.labels.imports import Imported, read_labels
+from understudy.labels.export_data import COLUMNS, ExportData
+from understudy.labels.formats import read_labels
+from understudy.labels.imported_labels import Imported
+from understudy.labels.tables import write_csv, write_jsonl, write_parquet
+from understudy.projects.settings import Settings
+from understudy.sessions.log.events import Event
+from understudy.sessions.outgoing import outgoing
+from understudy.sessions.record import Record
 
 IDS = ("cat/1.png", "cat/2.png", "3.png")
 
@@ -130,7 +142,7 @@ def test_a_parquet_file_that_is_none_is_refused() -> None:
 
 
 def test_a_parquet_file_that_would_burst_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.labels.label_tables.MOST_ROWS", 10)
+    monkeypatch.setattr("understudy.labels.tables.MAX_ROWS", 10)
     parquet.write_table(pyarrow.table({"id": ["x"] * 11, "label": ["y"] * 11}), tmp_path / "x.parquet")
     with pytest.raises(UnderstudyError, match="has 11 rows"):
         read_labels(tmp_path / "x.parquet", None, IDS)
@@ -147,3 +159,74 @@ def test_prodigys_answers_are_labels_where_they_accept() -> None:
         (0, "cold", "ann", 60.0)
     ]
     assert found.unlabelled == 1
+
+
+def csv_rows(content: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True))
+
+
+def test_no_cell_of_a_csv_file_is_a_formula() -> None:
+    header, *rows = csv_rows(b"".join(write_csv(text_project())))
+    assert tuple(header) == (*COLUMNS, "text")
+    cells = [cell for row in rows for cell in row if cell]
+    assert not [cell for cell in cells if cell[0] in "=+-@\t\r\n"]
+    assert f"'{CLASSES[1]}" in cells
+    assert "'=eve" in cells
+    assert "'@look" in cells
+    assert "'-1" in cells
+
+
+def test_a_csv_file_begins_with_the_mark_that_spreadsheets_need() -> None:
+    content = b"".join(write_csv(leaving()))
+    assert content.startswith(b"\xef\xbb\xbfid,item,label,")
+    assert "ä ö.png" in content.decode()
+
+
+def test_texts_with_separators_quotes_and_line_ends_stay_one_cell() -> None:
+    rows = csv_rows(b"".join(write_csv(text_project())))
+    assert {len(row) for row in rows} == {len(COLUMNS) + 1}
+    assert TEXTS[1] in [row[-1] for row in rows]
+
+
+def test_lines_of_json_hold_the_values_themselves() -> None:
+    rows = [json.loads(line) for line in b"".join(write_jsonl(text_project())).splitlines()]
+    assert tuple(rows[0]) == (*COLUMNS, "text")
+    assert rows[2]["label"] == CLASSES[1]
+    assert rows[0]["flagged"] is False
+    assert rows[5]["label"] is None
+    assert {row["text"] for row in rows} <= set(TEXTS)
+
+
+def test_parquet_has_types() -> None:
+    content = b"".join(write_parquet(leaving()))
+    table = parquet.read_table(io.BytesIO(content))
+    assert table.column_names == list(COLUMNS)
+    kinds = {
+        name: str(table.schema.field(name).type) for name in ("item", "label", "seconds", "flagged", "labelled_at")
+    }
+    assert kinds == {
+        "item": "int64", "label": "string", "seconds": "double", "flagged": "bool",
+        "labelled_at": "timestamp[us, tz=UTC]",
+    }  # fmt: skip
+    assert table["id"].to_pylist()[:3] == [ITEM_IDS[0], ITEM_IDS[0], ITEM_IDS[1]]
+
+
+def with_note(note: str) -> ExportData:
+    events = numbered(
+        made(Settings(classes=CLASSES), 1, []), Event("flagged", 0, "ann", data={"on": True, "note": note})
+    )
+    return outgoing(Record.of(events), Pool(ITEM_IDS[:1]))
+
+
+def test_halves_of_characters_do_not_stop_an_export() -> None:
+    broken = with_note("half \ud800")
+    assert json.loads(b"".join(write_jsonl(broken)))["note"] == "half \ud800"
+    assert b"half \\ud800" in b"".join(write_csv(broken))
+    assert parquet.read_table(io.BytesIO(b"".join(write_parquet(broken))))["note"].to_pylist() == ["half \\ud800"]
+
+
+def test_a_project_without_labels_leaves_whole_files_with_nothing_in_them() -> None:
+    empty = outgoing(Record.of(numbered(made(Settings(), 8, []))), Pool(ITEM_IDS))
+    assert len(csv_rows(b"".join(write_csv(empty)))) == 1
+    assert b"".join(write_jsonl(empty)) == b""
+    assert parquet.read_table(io.BytesIO(b"".join(write_parquet(empty)))).num_rows == 0

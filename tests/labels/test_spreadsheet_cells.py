@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import lists, text
 
-from understudy.labels.cells import neutral, restored
-from understudy.labels.label_files import csv_stream
+from understudy.labels.spreadsheet_cells import escape_formulas, unescape_formulas
+from understudy.labels.streams import csv_stream
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1+1"])
 def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe(cell: str) -> None:
-    assert neutral(cell).startswith(f"'{cell[0]}")
-    assert restored(neutral(cell)) == cell
+    assert escape_formulas(cell).startswith(f"'{cell[0]}")
+    assert unescape_formulas(escape_formulas(cell)) == cell
 
 
 @pytest.mark.parametrize("cell", ["", "cat", "'tis", "a=b", "1-2", "don't", "'"])
 def test_harmless_cells_stay_as_they_are_both_ways(cell: str) -> None:
-    assert neutral(cell) == cell == restored(cell)
+    assert escape_formulas(cell) == cell == unescape_formulas(cell)
 
 
 @pytest.mark.parametrize(
@@ -36,22 +36,22 @@ def test_harmless_cells_stay_as_they_are_both_ways(cell: str) -> None:
     ],
 )
 def test_what_would_be_a_cell_of_its_own_where_semicolons_end_cells_is_harmless(cell: str, harmless: str) -> None:
-    assert neutral(cell) == harmless
-    assert restored(harmless) == cell
+    assert escape_formulas(cell) == harmless
+    assert unescape_formulas(harmless) == cell
 
 
 @given(text(alphabet="'\"=+-@;\t\r\nab", max_size=8))
 def test_every_cell_comes_back_as_it_was_and_none_is_run(cell: str) -> None:
-    assert restored(neutral(cell)) == cell
-    assert neutral(cell)[:1] not in {"=", "+", "-", "@", "\t", "\r", "\n"}
-    assert not re.search(r"[;\t\r\n]\"*[=+@-]", neutral(cell))
+    assert unescape_formulas(escape_formulas(cell)) == cell
+    assert escape_formulas(cell)[:1] not in {"=", "+", "-", "@", "\t", "\r", "\n"}
+    assert not re.search(r"[;\t\r\n]\"*[=+@-]", escape_formulas(cell))
 
 
 @given(lists(text(alphabet="'\"=+-@;,\t\r\nab", max_size=8), min_size=2, max_size=4))
 def test_a_file_comes_back_as_it_was(cells: list[str]) -> None:
     content = b"".join(csv_stream(["id"] * len(cells), [cells])).decode("utf-8-sig")
     read = list(csv.reader(io.StringIO(content, newline="")))[1]
-    assert [restored(cell) for cell in read] == cells
+    assert [unescape_formulas(cell) for cell in read] == cells
 
 
 @given(lists(text(alphabet="'\"=+-@;,ab", max_size=8), min_size=2, max_size=4))

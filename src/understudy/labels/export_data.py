@@ -1,4 +1,4 @@
-"""What leaves a project, held still: the decisions, the labels that count, the last model and its predictions."""
+"""What an export is made of, frozen at one moment: decisions, labels, the last model and its predictions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from understudy.errors import NotFound
 
 
 class LabelRow(NamedTuple):
-    """One annotator's label of an item, or that there is none: don't know, bad, skipped; or a flag.
+    """One annotator's decision on an item: a label, don't know, bad, skipped, or a flag.
 
     `item` is the row in the pool. `effective` is the label that counts, by the majority of annotators. `asked` says
     how the item came to the annotator: choice, audit, second, again or unasked. `guess` is what the model `model`
@@ -42,11 +42,11 @@ COLUMNS: Final = LabelRow._fields
 
 
 @dataclass(frozen=True, eq=False)
-class Outgoing:
-    """All that an export may need. Nothing in it changes, so it is written while people go on labelling.
+class ExportData:
+    """All that an export may need. It never changes, so it can be written while people go on labelling.
 
-    `effective` is the class of each labelled row. `predictions` reads the last model's probabilities, where there is
-    one, and `read_rows` makes the rows of all decisions. `model_file` is its safetensors file.
+    `effective` is the class of each labelled row. `read_rows` makes the rows of all decisions, `predictions` reads the
+    last model's probabilities; both only when a format asks for them. `model_file` is that model's safetensors file.
     """
 
     ids: Sequence[str]
@@ -73,7 +73,7 @@ class Outgoing:
         return "image" if self.items is None else self.items.kind
 
     def text(self, row: int) -> str | None:
-        """The text of an item of a pool of texts."""
+        """The text of an item; None in a pool of images."""
         if self.items is None or self.items.kind != "text":
             return None
         return self.items.read(row).decode("utf-8", "replace")

@@ -1,0 +1,78 @@
+"""The last model works where understudy is not installed, and its predictions leave with the project."""
+
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from tests.sessions.leaving import labelled, made, numbered
+from understudy.data.pool import Pool
+from understudy.labels.export_data import ExportData
+from understudy.labels.model_archive import write_model
+from understudy.labels.predictions import write_csv
+from understudy.learners.heads import Head
+from understudy.learners.model_files import model_bytes
+from understudy.learners.training import Recipe
+from understudy.projects.settings import Settings
+from understudy.sessions.log.events import Event
+from understudy.sessions.outgoing import outgoing
+from understudy.sessions.record import Record
+from understudy.sessions.training.artifacts import Artifacts, Predictions
+
+
+def trained(tmp_path: Path) -> tuple[ExportData, np.ndarray, np.ndarray]:
+    """A project with a real model: what leaves it, features and what the model says of them."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(30, 5)).astype(np.float32)
+    labels = np.arange(30) % 2
+    model = Head(hidden=(8,), activation="gelu", scaling="columns", recipe=Recipe(epochs=3)).fit(features, labels, 2)
+    artifacts = Artifacts(tmp_path / "artifacts")
+    probs = np.asarray(model.predict_proba(features), np.float32)
+    content = model_bytes(model, classes=("no", "yes"), encoder="pixels?size=8", notes={})
+    data = {
+        "model": artifacts.put(content, "safetensors"), "labels": 30, "until": 2, "learner": "modern",
+        "predictions": artifacts.put_predictions(Predictions(probs, np.arange(30), labels)),
+    }  # fmt: skip
+    created = made(Settings(classes=("no", "yes")), 30, [])
+    record = Record.of(numbered(created, labelled(0, "ann", 1), Event("trained", data=data)))
+    return outgoing(record, Pool(tuple(map(str, range(30)))), artifacts), features, probs
+
+
+def test_a_model_leaves_with_a_loader_that_needs_no_understudy(tmp_path: Path) -> None:
+    out, features, probs = trained(tmp_path)
+    with zipfile.ZipFile(io.BytesIO(b"".join(write_model(out)))) as archive:
+        assert sorted(archive.namelist()) == ["load_model.py", "model.json", "model.safetensors"]
+        archive.extractall(tmp_path / "elsewhere")
+    about = json.loads((tmp_path / "elsewhere" / "model.json").read_text())
+    assert about["encoder"] == "pixels?size=8"
+    assert about["classes"] == ["no", "yes"]
+    assert about["labels"] == 30
+    np.save(tmp_path / "elsewhere" / "features.npy", features)
+    script = (
+        "import sys; sys.modules['understudy'] = sys.modules['torch'] = None\n"
+        "import numpy as np\nfrom load_model import load_model\n"
+        "model = load_model('model.safetensors')\n"
+        "np.save('probs.npy', model.predict_proba(np.load('features.npy')))\nprint(model.encoder, *model.classes)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path / "elsewhere",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.split() == ["pixels?size=8", "no", "yes"]
+    np.testing.assert_allclose(np.load(tmp_path / "elsewhere" / "probs.npy"), probs, atol=1e-5)
+
+
+def test_the_last_models_predictions_leave_with_the_project(tmp_path: Path) -> None:
+    out, _, probs = trained(tmp_path)
+    assert out.probs is not None
+    assert out.model is not None
+    np.testing.assert_array_equal(out.probs, probs)
+    assert len(b"".join(write_csv(out)).splitlines()) == 31
