@@ -1,6 +1,7 @@
 """What holds for every test: a limit of time, interrupts that arrive, and blocks of Python in the docs that run.
 
 Every Python block of README.md and docs/*.md is a test. The blocks of a page share their names, top to bottom.
+Those of the tutorial are scripts, and its commands count too: tests/test_tutorial.py follows it.
 """
 
 import os
@@ -21,7 +22,9 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 torch.set_num_threads(1)
 
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/*.md", "docs/strategies/*.md"]
+    parsers=[PythonCodeBlockParser()],
+    patterns=["README.md", "docs/*.md", "docs/strategies/*.md"],
+    excludes=["docs/tutorial.md"],
 ).pytest()
 
 

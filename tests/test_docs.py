@@ -153,3 +153,41 @@ def test_every_verb_of_the_makefile_is_in_the_contributing_page() -> None:
     assert len(verbs) > 3
     for verb in verbs:
         assert f"`make {verb}`" in DOCS["CONTRIBUTING.md"]
+
+
+def linked(page: Path) -> set[Path]:
+    """The pages that a page links to."""
+    links = re.findall(r"\]\(([^)#\s]+\.md)[^)\s]*\)", FENCE.sub("", page.read_text()))
+    return {(page.parent / link).resolve() for link in links if not re.match(r"[a-z]+:", link)}
+
+
+def test_the_index_names_every_page_and_leads_to_every_strategy() -> None:
+    index = ROOT / "docs" / "index.md"
+    named = linked(index)
+    assert sorted(page.name for page in ROOT.glob("docs/*.md") if page != index and page not in named) == []
+    assert {page.resolve() for page in ROOT.glob("docs/strategies/*.md")} <= linked(ROOT / "docs" / "strategies.md")
+    assert {index, ROOT / "docs" / "tutorial.md"} <= linked(ROOT / "README.md")
+
+
+def test_the_first_screen_of_the_readme_needs_no_link() -> None:
+    """Where the README is shown without the repository, on PyPI say, its relative links lead nowhere."""
+    first, _, _ = DOCS["README.md"].partition("\n## ")
+    assert len(first.splitlines()) < 35
+    pictures = re.findall(r"!\[([^\]]+)\]\(([^)]+)\)", first)
+    assert [target for _, target in pictures] == re.findall(r"\]\(([^)]+)\)", first)
+    for said in ("make demo", "make test", "pip install understudy-al", "understudy label"):
+        assert said in first
+    for description, target in pictures:
+        assert len(description) > 40, "this is all that is shown where the picture is not"
+        assert (ROOT / target).stat().st_size < 150_000
+
+
+def test_the_readme_imports_from_the_front_door() -> None:
+    code = "".join(re.findall(r"^```python\n(.*?)^```", DOCS["README.md"], re.MULTILINE | re.DOTALL))
+    imported = re.findall(r"^(?:from|import) (understudy(?:\.\w+)*)(?: import (.*))?$", code, re.MULTILINE)
+    assert {module for module, _ in imported} == {"understudy"}
+    assert {name for _, names in imported for name in names.split(", ") if names} <= set(understudy.__all__)
+
+
+def test_the_readme_counts_the_strategies_right() -> None:
+    assert f"There are {len(STRATEGIES)} strategies" in DOCS["README.md"]
