@@ -245,9 +245,9 @@ def test_files_of_images_are_learnt_from_too(tmp_path: Any) -> None:
         ({"schedule": [5, 5]}, "a schedule is numbers of labels that grow, at most 80"),
         ({"schedule": [10, 5]}, "numbers of labels that grow"),
         ({"schedule": [10, 81]}, "at most 80; got"),
-        ({"schedule": [0]}, "must be 1 or more"),
-        ({"n_classes": 0}, "n_classes must be 1 or more"),
-        ({"random_state": -1}, "random_state must be 0 or more"),
+        ({"schedule": [0]}, "must be a whole number of at least 1"),
+        ({"n_classes": 0}, "n_classes must be a whole number of at least 1"),
+        ({"random_state": -1}, "random_state must be a whole number of at least 0"),
         ({"pool": np.zeros(5)}, "one row an item; got shape"),
         ({"pool": ARRAYS.features, "n_classes": None}, "give n_classes"),
         ({"pool": pool(features=None)}, "Head needs features, and this pool has none; make some: understudy embed"),
@@ -372,7 +372,7 @@ def test_pending_rows_are_minded_in_a_rehearsal() -> None:
 def test_a_rehearsal_needs_a_class_for_every_row_and_at_least_one_pick() -> None:
     with pytest.raises(UnderstudyError, match="truth must be a class for each of 80 rows"):
         loop_of("margin").rehearse(2, ARRAYS.truth[:70])
-    with pytest.raises(UnderstudyError, match="n must be 1 or more"):
+    with pytest.raises(UnderstudyError, match="n must be a whole number of at least 1"):
         loop_of("margin").rehearse(0, ARRAYS.truth)
 
 

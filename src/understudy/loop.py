@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from understudy.checks import check_whole_number
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError, UsageError
 from understudy.journal import FORMAT, RETRACTED, TOLD, Journal, Training, checked_state, described
@@ -28,7 +29,7 @@ from understudy.strategies.protocol import (
 )
 from understudy.strategies.random_rows import Random
 from understudy.strategies.registry import make_strategy
-from understudy.strategies.view import UNLABELLED, Picks, PoolView, Supply, as_tensor, checked_whole
+from understudy.strategies.view import UNLABELLED, Picks, PoolView, Supply, as_tensor
 
 # Each purpose draws from a stream of its own, so that what one draws changes nothing for another.
 STREAM_START, STREAM_LEARNER, STREAM_STRATEGY, STREAM_HOOK, STREAM_PASSES = range(5)
@@ -69,7 +70,7 @@ class ActiveLoop:
         self.pool = pool if isinstance(pool, Pool) else _pool_of(pool)
         if n_classes is None and not self.pool.classes:
             raise UnderstudyError("how many classes are there? this pool does not say; give n_classes")
-        self.n_classes = checked_whole("n_classes", len(self.pool.classes) if n_classes is None else n_classes, 1)
+        self.n_classes = check_whole_number("n_classes", len(self.pool.classes) if n_classes is None else n_classes, 1)
         self.learner = make_learner(learner, device) if isinstance(learner, str) else learner
         # A strategy that learns would carry what it learnt here into the next loop: this one has its own.
         self.strategy = make_strategy(strategy) if isinstance(strategy, str) else deepcopy(strategy)
@@ -77,7 +78,7 @@ class ActiveLoop:
         proxy = getattr(self.strategy, "proxy", None)
         self._proxy: Learner | None = make_learner(proxy, device) if isinstance(proxy, str) else proxy
         self._due_at = _due_at(schedule, len(self.pool), self.n_classes)
-        self._seed = checked_whole("random_state", random_state, 0)
+        self._seed = check_whole_number("random_state", random_state, 0)
         self.device = device
         self._check_supplies()
 
@@ -165,7 +166,7 @@ class ActiveLoop:
         if truth.shape != self.labels.shape:
             raise UnderstudyError(f"truth must be a class for each of {len(self.pool):,} rows; got {truth.shape}")
         parts: list[Picks] = []
-        while (left := checked_whole("n", n, 1) - sum(len(part) for part in parts)) > 0:
+        while (left := check_whole_number("n", n, 1) - sum(len(part) for part in parts)) > 0:
             open_until_due = left if self._due is None else min(left, max(1, self._due - len(self.labelled)))
             if isinstance(self.strategy, Rehearses) and self.is_ready and not self._pending:
                 self._journal.note_shown()
@@ -559,7 +560,7 @@ def _due_at(schedule: Sequence[int] | None, n_rows: int, n_classes: int) -> Iter
     """The numbers of labels at which to train."""
     if schedule is None:
         return _growing_by_half(min(2 * n_classes, n_rows))
-    steps = [checked_whole("a number of labels in the schedule", step, 1) for step in schedule]
+    steps = [check_whole_number("a number of labels in the schedule", step, 1) for step in schedule]
     if steps != sorted(set(steps)) or (steps and steps[-1] > n_rows):
         raise UnderstudyError(f"a schedule is numbers of labels that grow, at most {n_rows:,}; got {steps}")
     return iter(steps)

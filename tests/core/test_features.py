@@ -57,10 +57,10 @@ def test_another_value_or_order_is_another_pool() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (np.zeros(4), r"one row an item and at least one column, got shape \(4,\)"),
+        (np.zeros(4), r"one row an item and at least one column; got shape \(4,\)"),
         (np.zeros((0, 4)), r"got shape \(0, 4\)"),
         (np.zeros((4, 0)), r"got shape \(4, 0\)"),
-        (np.array([["a", "b"]]), "features must be numbers, got an array of type <U1; encode the items first"),
+        (np.array([["a", "b"]]), "features must be numbers; got an array of type <U1; encode the items first"),
         (np.zeros((2, 2), dtype=complex), "features must be numbers"),
         (torch.zeros((2, 2), dtype=torch.complex64), "dense real tensor"),
         (torch.eye(3).to_sparse(), "dense real tensor"),

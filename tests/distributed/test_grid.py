@@ -144,7 +144,7 @@ def test_without_ray_a_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"jobs": 0}, "jobs must be 1 or more; got 0"),
+        ({"jobs": 0}, "jobs must be a whole number of at least 1; got 0"),
         ({"gpus": 0.0}, "gpus is what a unit takes of a GPU, more than 0; got 0.0"),
     ],
 )

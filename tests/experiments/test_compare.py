@@ -239,8 +239,8 @@ def test_a_replay_needs_the_items_it_was_made_with(whole: Results) -> None:
         (["margin"], {"source": Dataset("one", part(range(9), labels=np.zeros(9, int)))}, "are of one class, a"),
         (["bgadl"], {}, "Bgadl makes up images"),
         (["margin", OFTEN], {}, "margin_x10 is always compared with; leave it out"),
-        (["margin"], {"repeats": 0}, "repeats must be 1 or more"),
-        (["margin"], {"seed": -1}, "seed must be 0 or more"),
+        (["margin"], {"repeats": 0}, "repeats must be a whole number of at least 1"),
+        (["margin"], {"seed": -1}, "seed must be a whole number of at least 0"),
         (["margin"], {"source": Dataset("no", part(range(9), labels=None))}, "the pool has no labels"),
     ],
 )

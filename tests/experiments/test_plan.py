@@ -44,7 +44,7 @@ def test_a_tiny_pool_has_fewer_steps_and_none_twice() -> None:
         ((), "a schedule is numbers of labels that grow; got none"),
         ((5, 5), "numbers of labels that grow; got 5,5"),
         ((9, 5), "numbers of labels that grow; got 9,5"),
-        ((0, 5), "1 or more"),
+        ((0, 5), "must be a whole number of at least 1; got 0"),
     ],
 )
 def test_a_schedule_that_cannot_be_is_refused(schedule: Any, message: str) -> None:

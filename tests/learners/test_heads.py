@@ -243,7 +243,7 @@ def test_passes_without_dropout_are_refused() -> None:
         model.stochastic_proba(blobs(9)[0], 5)
     with pytest.raises(UnderstudyError, match="below 1; got 1"):
         model.stochastic_proba(blobs(9)[0], 5, dropout=1.0)
-    with pytest.raises(UnderstudyError, match="1 or more; got 0"):
+    with pytest.raises(UnderstudyError, match="at least 1; got 0"):
         model.stochastic_proba(blobs(9)[0], 0, dropout=0.5)
 
 
@@ -411,8 +411,8 @@ def test_questions_of_the_wrong_shape_are_refused() -> None:
         ({"activation": "sigmoid"}, "tanh, relu, gelu; got 'sigmoid'"),
         ({"dropout": 1.0}, "below 1"),
         ({"dropout": 0.001}, "from 1/256 to below 1"),
-        ({"device": "gpu"}, "no device 'gpu'; use 'cpu' or 'cuda'"),
-        ({"device": "cuda:99"}, "torch finds no 'cuda:99' here"),
+        ({"device": "gpu"}, "no device is called 'gpu'; use 'cpu' or 'cuda'"),
+        ({"device": "cuda:99"}, "device='cuda:99' but torch sees"),
         ({"scaling": "rows"}, "none, columns, whole"),
     ],
 )

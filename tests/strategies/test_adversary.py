@@ -238,14 +238,14 @@ def test_a_hundred_passes_are_as_many_iterations_as_published() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"beta": -1.0}, "beta must be 0 or more"),
+        ({"beta": -1.0}, "beta must be a number of at least 0"),
         ({"adversary_weight": float("nan")}, "adversary_weight must be"),
         ({"supervised_weight": float("inf")}, "supervised_weight must be"),
-        ({"vae_steps": 0}, "vae_steps must be 1 or more"),
-        ({"adversary_steps": 0}, "adversary_steps must be 1 or more"),
-        ({"latent": 0}, "latent must be 1 or more"),
-        ({"batch_size": 0}, "batch_size must be 1 or more"),
-        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
+        ({"vae_steps": 0}, "vae_steps must be a whole number of at least 1"),
+        ({"adversary_steps": 0}, "adversary_steps must be a whole number of at least 1"),
+        ({"latent": 0}, "latent must be a whole number of at least 1"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be a number above 0"),
     ],
 )
 def test_a_bad_setting_is_an_error(setting: dict[str, float], message: str) -> None:

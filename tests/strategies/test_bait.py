@@ -288,10 +288,10 @@ def test_too_many_classes_and_outputs_are_an_error_that_names_the_way_out() -> N
 @pytest.mark.parametrize("name", NAMES)
 def test_bad_settings_are_errors(name: str) -> None:
     for wrong in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(UnderstudyError, match="regularisation must be positive"):
+        with pytest.raises(UnderstudyError, match="regularisation must be a number above 0"):
             make_strategy(name, regularisation=wrong)
     for wrong in (0.5, math.nan, math.inf):
-        with pytest.raises(UnderstudyError, match="oversampling must be 1 or more"):
+        with pytest.raises(UnderstudyError, match="oversampling must be a number of at least 1"):
             make_strategy(name, oversampling=wrong)
-    with pytest.raises(UnderstudyError, match="subset_size must be 1 or more"):
+    with pytest.raises(UnderstudyError, match="subset_size must be a whole number of at least 1"):
         make_strategy(name, subset_size=0)

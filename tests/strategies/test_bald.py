@@ -97,10 +97,10 @@ def test_bad_settings_are_errors() -> None:
     with pytest.raises(UnderstudyError, match="kind must be one of power, softmax, softrank"):
         PowerBald("linear")  # type: ignore[arg-type]
     for beta in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(UnderstudyError, match="beta must be positive"):
+        with pytest.raises(UnderstudyError, match="beta must be a number above 0"):
             PowerBald(beta=beta)
     for made in (Bald, PowerBald):
-        with pytest.raises(UnderstudyError, match="passes must be 1 or more"):
+        with pytest.raises(UnderstudyError, match="passes must be a whole number of at least 1"):
             made(passes=0)
-        with pytest.raises(UnderstudyError, match="dropout must lie between 0 and 1"):
+        with pytest.raises(UnderstudyError, match="dropout must be a number above 0 and below 1"):
             made(dropout=1.0)

@@ -174,9 +174,9 @@ def test_a_long_batch_and_impossible_labels_leave_finite_numbers() -> None:
 
 
 def test_bad_settings_are_errors() -> None:
-    with pytest.raises(UnderstudyError, match="max_configurations must be 1 or more"):
+    with pytest.raises(UnderstudyError, match="max_configurations must be a whole number of at least 1"):
         BatchBald(max_configurations=0)
-    with pytest.raises(UnderstudyError, match="keep must be 1 or more"):
+    with pytest.raises(UnderstudyError, match="keep must be a whole number of at least 1"):
         BatchBald(keep=0)
-    with pytest.raises(UnderstudyError, match="passes must be 1 or more"):
+    with pytest.raises(UnderstudyError, match="passes must be a whole number of at least 1"):
         BatchBald(passes=0)

@@ -182,7 +182,7 @@ def test_picks_do_not_depend_on_what_came_before() -> None:
 def test_parts_of_rows_are_errors() -> None:
     broken = ClusterMargin()
     object.__setattr__(broken, "cell_rows", 2.5)
-    with pytest.raises(UnderstudyError, match=r"cell_rows must be a whole number; got 2.5"):
+    with pytest.raises(UnderstudyError, match=r"cell_rows must be a whole number of at least [0-9]; got 2.5"):
         broken.__post_init__()
 
 
@@ -198,13 +198,13 @@ def test_features_that_differ_anywhere_or_in_their_order_have_other_names() -> N
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"per_pick": 0.5}, "per_pick must be 1 or more, and a number; got 0.5"),
-        ({"average_size": 0}, "average_size must be 1 or more"),
-        ({"per_pick": float("inf")}, "per_pick must be 1 or more, and a number; got inf"),
-        ({"average_size": float("nan")}, "average_size must be 1 or more"),
-        ({"distance": -1.0}, "distance must be a non-negative number"),
-        ({"distance": float("inf")}, "distance must be a non-negative number"),
-        ({"cell_rows": 1}, "cell_rows must be 2 or more"),
+        ({"per_pick": 0.5}, "per_pick must be a number of at least 1; got 0.5"),
+        ({"average_size": 0}, "average_size must be a number of at least 1"),
+        ({"per_pick": float("inf")}, "per_pick must be a number of at least 1; got inf"),
+        ({"average_size": float("nan")}, "average_size must be a number of at least 1"),
+        ({"distance": -1.0}, "distance must be a number of at least 0"),
+        ({"distance": float("inf")}, "distance must be a number of at least 0"),
+        ({"cell_rows": 1}, "cell_rows must be a whole number of at least 2"),
     ],
 )
 def test_bad_settings_are_errors(settings: dict[str, Any], message: str) -> None:

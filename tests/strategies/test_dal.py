@@ -180,12 +180,12 @@ def test_no_labels_are_an_error_that_says_so() -> None:
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"sub_batches": 0}, "sub_batches must be 1 or more; got 0"),
-        ({"subsample": 0}, "subsample must be 1 or more"),
-        ({"max_epochs": 0}, "max_epochs must be 1 or more"),
-        ({"batch_size": -1}, "batch_size must be 1 or more; got -1"),
+        ({"sub_batches": 0}, "sub_batches must be a whole number of at least 1; got 0"),
+        ({"subsample": 0}, "subsample must be a whole number of at least 1"),
+        ({"max_epochs": 0}, "max_epochs must be a whole number of at least 1"),
+        ({"batch_size": -1}, "batch_size must be a whole number of at least 1; got -1"),
         ({"stop_above": 1.5}, "at most 1; got 1.5"),
-        ({"learning_rate": 0.0}, "learning_rate must be above 0; got 0.0"),
+        ({"learning_rate": 0.0}, "learning_rate must be a number above 0; got 0.0"),
     ],
 )
 def test_bad_settings_are_named(settings: dict[str, Any], complaint: str) -> None:

@@ -116,7 +116,7 @@ def test_the_typical_size_of_an_entry() -> None:
 def test_parts_of_passes_are_errors(name: str) -> None:
     broken = DropQuery()
     object.__setattr__(broken, name, 2.5)
-    with pytest.raises(UnderstudyError, match=f"{name} must be a whole number; got 2.5"):
+    with pytest.raises(UnderstudyError, match=f"{name} must be a whole number of at least [0-9]; got 2.5"):
         broken.__post_init__()
 
 
@@ -146,14 +146,14 @@ def test_it_learns_where_the_caller_wants_no_gradients() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"passes": 0}, "passes must be 1 or more; got 0"),
+        ({"passes": 0}, "passes must be a whole number of at least 1; got 0"),
         ({"threshold": 3}, "threshold must be less than the 3 passes"),
-        ({"dropout": 1.0}, "dropout must be 0 or more and less than 1"),
-        ({"learning_rate": 0.0}, "learning_rate must be a positive number"),
-        ({"learning_rate": float("inf")}, "learning_rate must be a positive number"),
-        ({"weight_decay": -1.0}, "weight_decay must be a non-negative number"),
-        ({"epochs": 0}, "epochs must be 1 or more"),
-        ({"enough": 0}, "enough must be 1 or more"),
+        ({"dropout": 1.0}, "dropout must be a number of at least 0 and below 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be a number above 0"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a number above 0"),
+        ({"weight_decay": -1.0}, "weight_decay must be a number of at least 0"),
+        ({"epochs": 0}, "epochs must be a whole number of at least 1"),
+        ({"enough": 0}, "enough must be a whole number of at least 1"),
     ],
 )
 def test_bad_settings_are_errors(settings: dict[str, Any], message: str) -> None:

@@ -235,12 +235,12 @@ def test_more_picks_than_candidates_are_filled_from_the_whole_pool() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"sigma": 0.5}, "sigma, the largest confidence"),
-        ({"lam": 0.0}, "lam must be a positive number"),
-        ({"tolerance": 0.0}, "tolerance must be between 0 and 1"),
-        ({"max_candidates": 0}, "max_candidates must be 1 or more"),
+        ({"sigma": 0.5}, "sigma must be a number of at least 1"),
+        ({"lam": 0.0}, "lam must be a number above 0"),
+        ({"tolerance": 0.0}, "tolerance must be a number above 0 and below 1"),
+        ({"max_candidates": 0}, "max_candidates must be a whole number of at least 1"),
         ({"max_candidates": 5001}, "max_candidates must be at most 5,000"),
-        ({"max_iterations": 0}, "max_iterations must be 1 or more"),
+        ({"max_iterations": 0}, "max_iterations must be a whole number of at least 1"),
     ],
 )
 def test_bad_settings_are_errors(settings: dict[str, Any], message: str) -> None:
@@ -251,5 +251,5 @@ def test_bad_settings_are_errors(settings: dict[str, Any], message: str) -> None
 def test_an_unknown_norm_is_an_error() -> None:
     broken = Elhamifar()
     object.__setattr__(broken, "q", "1")
-    with pytest.raises(UnderstudyError, match="q, the norm of a row, must be '2' or 'inf'"):
+    with pytest.raises(UnderstudyError, match="q must be one of 2, inf"):
         broken.__post_init__()

@@ -215,14 +215,14 @@ def test_somebody_must_have_labelled_something() -> None:
     [
         ({"rule": "other"}, "rule must be one of uncertain, core; got 'other'"),
         ({"normalisation": "both"}, "normalisation must be one of columns, rows; got 'both'"),
-        ({"width": 0}, "width must be 1 or more"),
+        ({"width": 0}, "width must be a whole number of at least 1"),
         ({"epochs": 1.5}, "epochs must be a whole number"),
-        ({"subset_size": 0}, "subset_size must be 1 or more"),
-        ({"unlabelled_weight": -1.0}, "unlabelled_weight must be 0 or more"),
-        ({"weight_decay": float("nan")}, "weight_decay must be 0 or more"),
-        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
-        ({"dropout": 1.0}, "dropout must be a share"),
-        ({"margin": 2.0}, "margin must be an output"),
+        ({"subset_size": 0}, "subset_size must be a whole number of at least 1"),
+        ({"unlabelled_weight": -1.0}, "unlabelled_weight must be a number of at least 0"),
+        ({"weight_decay": float("nan")}, "weight_decay must be a number of at least 0"),
+        ({"learning_rate": 0.0}, "learning_rate must be a number above 0"),
+        ({"dropout": 1.0}, "dropout must be a number of at least 0 and below 1"),
+        ({"margin": 2.0}, "margin must be a number from 0 to 1"),
     ],
 )
 def test_wrong_settings_are_errors(settings: dict[str, Any], message: str) -> None:

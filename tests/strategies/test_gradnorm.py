@@ -154,7 +154,7 @@ def test_a_subset_is_drawn_and_its_longest_are_chosen() -> None:
     [
         ({"scheme": "expected"}, "scheme must be one of entropy, expected_released, egl; got 'expected'"),
         ({"layers": "first"}, "layers must be one of all, last; got 'first'"),
-        ({"subset_size": 0}, "subset_size must be 1 or more; got 0"),
+        ({"subset_size": 0}, "subset_size must be a whole number of at least 1; got 0"),
     ],
 )
 def test_bad_settings_are_named(settings: dict[str, Any], complaint: str) -> None:

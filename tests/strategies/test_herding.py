@@ -289,9 +289,9 @@ def test_the_temperature_is_found_on_rows_the_learner_has_not_seen_if_there_are_
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"bandwidth": 0.0}, "bandwidth must be a positive number"),
-        ({"max_candidates": 0}, "max_candidates must be 1 or more"),
-        ({"max_targets": -1}, "max_targets must be 1 or more"),
+        ({"bandwidth": 0.0}, "bandwidth must be a number above 0"),
+        ({"max_candidates": 0}, "max_candidates must be a whole number of at least 1"),
+        ({"max_targets": -1}, "max_targets must be a whole number of at least 1"),
     ],
 )
 def test_bad_settings_are_errors(strategy: Any, settings: dict[str, Any], message: str) -> None:
@@ -309,10 +309,10 @@ def test_an_unknown_kernel_is_an_error() -> None:
 def test_max_herding_has_a_bandwidth() -> None:
     broken = MaxHerding()
     object.__setattr__(broken, "bandwidth", None)
-    with pytest.raises(UnderstudyError, match="bandwidth must be a positive number, got None"):
+    with pytest.raises(UnderstudyError, match="bandwidth must be a number above 0; got None"):
         broken.__post_init__()
 
 
 def test_a_temperature_of_zero_is_an_error() -> None:
-    with pytest.raises(UnderstudyError, match="temperature must be a positive number"):
+    with pytest.raises(UnderstudyError, match="temperature must be a number above 0"):
         UHerding(temperature=0.0)

@@ -106,7 +106,7 @@ def test_many_medoids_are_taken_portion_by_portion(monkeypatch: pytest.MonkeyPat
 def test_parts_of_rows_are_errors(name: str) -> None:
     broken = KMeans()
     object.__setattr__(broken, name, 2.5)
-    with pytest.raises(UnderstudyError, match=f"{name} must be a whole number; got 2.5"):
+    with pytest.raises(UnderstudyError, match=f"{name} must be a whole number of at least [0-9]; got 2.5"):
         broken.__post_init__()
 
 
@@ -114,7 +114,7 @@ def test_parts_of_rows_are_errors(name: str) -> None:
     ("settings", "message"),
     [
         ({"on": "pixels"}, "on must be one of hidden, features"),
-        ({"prefilter": 0}, "prefilter must be 1 or more"),
+        ({"prefilter": 0}, "prefilter must be a whole number of at least 1"),
         ({"uncertainty": "doubt"}, "uncertainty must be one of entropy"),
         ({"centres": "modes"}, "centres must be one of means, medoids"),
         ({"centres": "medoids", "weighted": True}, "weights move means, not medoids"),

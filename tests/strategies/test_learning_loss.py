@@ -88,11 +88,11 @@ def test_the_layers_of_another_learner_are_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"weight": 0.0}, "weight must be above 0"),
-        ({"margin": -1.0}, "margin must be above 0; got -1.0"),
-        ({"width": 0}, "width must be 1 or more"),
+        ({"weight": 0.0}, "weight must be a number above 0"),
+        ({"margin": -1.0}, "margin must be a number above 0; got -1.0"),
+        ({"width": 0}, "width must be a whole number of at least 1"),
         ({"detach_after": 2.0}, "0 to 1; got 2.0"),
-        ({"subset_size": 0}, "subset_size must be 1 or more; got 0"),
+        ({"subset_size": 0}, "subset_size must be a whole number of at least 1; got 0"),
     ],
 )
 def test_bad_settings_are_named(settings: dict[str, Any], complaint: str) -> None:

@@ -248,11 +248,11 @@ def test_an_untrained_hook_and_layers_of_another_learner_are_errors() -> None:
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"weight": 0.0}, "weight must be above 0; got 0.0"),
-        ({"margin": math.inf}, "margin must be above 0; got inf"),
+        ({"weight": 0.0}, "weight must be a number above 0; got 0.0"),
+        ({"margin": math.inf}, "margin must be a number above 0; got inf"),
         ({"detach_after": 1.1}, "0 to 1; got 1.1"),
         ({"detach_after": math.nan}, "0 to 1; got nan"),
-        ({"width": 0}, "width must be 1 or more; got 0"),
+        ({"width": 0}, "width must be a whole number of at least 1; got 0"),
     ],
 )
 def test_bad_settings_are_named(settings: dict[str, float], complaint: str) -> None:

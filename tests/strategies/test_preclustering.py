@@ -187,7 +187,7 @@ def test_no_cluster_gives_two_before_all_have_given_one() -> None:
 def test_parts_of_clusters_are_errors(name: str) -> None:
     broken = PreClustering()
     object.__setattr__(broken, name, 2.5)
-    with pytest.raises(UnderstudyError, match=f"{name} must be a whole number; got 2.5"):
+    with pytest.raises(UnderstudyError, match=f"{name} must be a whole number of at least [0-9]; got 2.5"):
         broken.__post_init__()
 
 
@@ -202,12 +202,12 @@ def test_it_learns_where_the_caller_wants_no_gradients() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"coarse": 0}, "coarse must be 1 or more; got 0"),
+        ({"coarse": 0}, "coarse must be a whole number of at least 1; got 0"),
         ({"fine": 5}, "fine must be as many clusters as coarse, 20, or more; got 5"),
-        ({"width": 0.0}, "width must be a positive number"),
-        ({"width": float("inf")}, "width must be a positive number"),
-        ({"penalty": 0.0}, "penalty must be a positive number"),
-        ({"samples": 0}, "samples must be 1 or more"),
+        ({"width": 0.0}, "width must be a number above 0"),
+        ({"width": float("inf")}, "width must be a number above 0"),
+        ({"penalty": 0.0}, "penalty must be a number above 0"),
+        ({"samples": 0}, "samples must be a whole number of at least 1"),
     ],
 )
 def test_bad_settings_are_errors(settings: dict[str, Any], message: str) -> None:

@@ -214,11 +214,11 @@ def test_clusters_that_touch_leave_a_radius_above_zero() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"delta": 0.0}, "delta must be a positive number"),
-        ({"delta": float("inf")}, "delta must be a positive number"),
-        ({"alpha": 0.0}, "alpha, a share of balls"),
-        ({"alpha": 1.5}, "alpha, a share of balls"),
-        ({"purity_rows": 0}, "purity_rows must be 1 or more"),
+        ({"delta": 0.0}, "delta must be a number above 0"),
+        ({"delta": float("inf")}, "delta must be a number above 0"),
+        ({"alpha": 0.0}, "alpha must be a number above 0 and of at most 1"),
+        ({"alpha": 1.5}, "alpha must be a number above 0 and of at most 1"),
+        ({"purity_rows": 0}, "purity_rows must be a whole number of at least 1"),
     ],
 )
 def test_bad_settings_are_errors(settings: dict[str, float], message: str) -> None:

@@ -105,8 +105,8 @@ def test_classes_are_learnt_from_the_labelled_rows() -> None:
     ("setting", "message"),
     [
         ({"on": "pixels"}, "on must be one of auto"),
-        ({"iterations": 0}, "iterations must be 1 or more"),
-        ({"supervised_weight": -1.0}, "supervised_weight must be 0 or more"),
+        ({"iterations": 0}, "iterations must be a whole number of at least 1"),
+        ({"supervised_weight": -1.0}, "supervised_weight must be a number of at least 0"),
     ],
 )
 def test_a_bad_setting_is_an_error(setting: dict[str, Any], message: str) -> None:

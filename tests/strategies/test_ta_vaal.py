@@ -140,11 +140,11 @@ def test_published_settings_are_the_default() -> None:
     ("setting", "message"),
     [
         ({"on": "pixels"}, "on must be one of auto"),
-        ({"subset_size": 0}, "subset_size must be 1 or more"),
-        ({"iterations": 0}, "iterations must be 1 or more"),
+        ({"subset_size": 0}, "subset_size must be a whole number of at least 1"),
+        ({"iterations": 0}, "iterations must be a whole number of at least 1"),
         ({"detach_after": 2.0}, "detach_after must be"),
-        ({"ranker_width": 0}, "width must be 1 or more"),
-        ({"latent": 0}, "latent must be 1 or more"),
+        ({"ranker_width": 0}, "width must be a whole number of at least 1"),
+        ({"latent": 0}, "latent must be a whole number of at least 1"),
     ],
 )
 def test_a_bad_setting_is_an_error(setting: dict[str, Any], message: str) -> None:

@@ -128,9 +128,9 @@ def test_skipped_rows_are_neighbours_but_are_not_chosen() -> None:
 
 @pytest.mark.parametrize("name", ["max_clusters", "min_cluster_size", "neighbours"])
 def test_bad_settings_are_errors(name: str) -> None:
-    with pytest.raises(UnderstudyError, match=f"{name} must be 1 or more; got 0"):
+    with pytest.raises(UnderstudyError, match=f"{name} must be a whole number of at least 1; got 0"):
         TypiClust(**{name: 0})  # type: ignore[arg-type]
     broken = TypiClust()
     object.__setattr__(broken, name, 2.5)
-    with pytest.raises(UnderstudyError, match=f"{name} must be a whole number; got 2.5"):
+    with pytest.raises(UnderstudyError, match=f"{name} must be a whole number of at least [0-9]; got 2.5"):
         broken.__post_init__()

@@ -112,9 +112,9 @@ def test_a_training_that_ran_away_is_an_error() -> None:
     ("setting", "message"),
     [
         ({"on": "pixels"}, "on must be one of auto"),
-        ({"iterations": 0}, "iterations must be 1 or more"),
+        ({"iterations": 0}, "iterations must be a whole number of at least 1"),
         ({"kl": "max"}, "kl must be one of sum, mean"),
-        ({"beta": -1}, "beta must be 0 or more"),
+        ({"beta": -1}, "beta must be a number of at least 0"),
         ({"temperature": 3}, "vaal has no setting 'temperature'"),
     ],
 )

@@ -84,7 +84,7 @@ def test_a_subset_is_drawn_from_the_open_rows_and_never_too_small() -> None:
         ({"labels": [[0], [1]]}, "labels must be one whole number a row"),
         ({"labels": [0, 2, -1, -1, -1]}, "labels must be -1 to 1 for 2 classes; got -1 to 2"),
         ({"labels": [-2, 0, -1, -1, -1]}, "got -2 to 0"),
-        ({"n_classes": 0}, "n_classes must be 1 or more"),
+        ({"n_classes": 0}, "n_classes must be a whole number of at least 1"),
         ({"n_classes": "two"}, "n_classes must be a whole number"),
         ({"pending": [5]}, "pending must be rows 0 to 4; got 5 to 5"),
         ({"skipped": [-1]}, "skipped must be rows 0 to 4; got -1"),

@@ -176,8 +176,8 @@ def test_teachers_that_cannot_teach_are_refused() -> None:
     [
         ({"form": "linear"}, "form must be one of inverse_round, inverse_size, fixed; got 'linear'"),
         ({"alpha": 1.5}, "0 to 1; got 1.5"),
-        ({"temperature": 0.0}, "temperature must be above 0; got 0.0"),
-        ({"subset_size": 0}, "subset_size must be 1 or more; got 0"),
+        ({"temperature": 0.0}, "temperature must be a number above 0; got 0.0"),
+        ({"subset_size": 0}, "subset_size must be a whole number of at least 1; got 0"),
     ],
 )
 def test_bad_settings_are_named(settings: dict[str, Any], complaint: str) -> None:

@@ -8,92 +8,56 @@ import torch
 from torch import Tensor
 
 from understudy.core.features import BLOCK, as_array, as_tensor
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 
 SUM_TOLERANCE = 1e-3  # half-precision softmax outputs are off by about half of it
 
 
-def one_of(name: str, value: str, allowed: Sequence[str]) -> str:
-    if value not in allowed:
-        raise UnderstudyError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
-    return value
-
-
-def positive(name: str, value: Any, zero: bool = False) -> float:
-    kind = "non-negative" if zero else "positive"
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise UnderstudyError(f"{name} must be a {kind} number, got {value!r}") from error
-    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
-        raise UnderstudyError(f"{name} must be a {kind} number, got {number}")
-    return number
-
-
-def share(name: str, value: Any) -> float:
-    number = positive(name, value, zero=True)
-    if number > 1:
-        raise UnderstudyError(f"{name} must be a share between 0 and 1, got {number}")
-    return number
-
-
-def whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
-        raise UnderstudyError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return int(value)
-
-
-def flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise UnderstudyError(f"{name} must be True or False, got {value!r}")
-    return bool(value)
-
-
-def seed(random_state: Any) -> int:
+def make_seed(random_state: Any) -> int:
     """One number that all randomness comes from."""
     try:
         return int(np.random.default_rng(random_state).integers(2**63))
     except (TypeError, ValueError) as error:
         raise UnderstudyError(
-            f"random_state must be a whole number of at least 0, a numpy Generator or None, got {random_state!r}"
+            f"random_state must be a whole number of at least 0, a numpy Generator or None; got {random_state!r}"
         ) from error
 
 
-def device(name: Any) -> torch.device:
+def check_device(name: Any, needs_double: bool = False) -> torch.device:
     try:
         found = torch.device(name)
     except (RuntimeError, TypeError) as error:
-        raise UnderstudyError(f"no device is called {name!r}; use 'cpu' or 'cuda'") from error
+        raise UsageError(f"no device is called {name!r}; use 'cpu' or 'cuda'") from error
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise UnderstudyError(f"device={name!r} but torch sees {torch.cuda.device_count()} GPUs here; use device='cpu'")
-    if found.type not in ("cpu", "cuda"):
-        raise UnderstudyError(f"device {name!r} lacks the double precision the engine needs; use 'cpu' or 'cuda'")
+        raise UsageError(f"device={name!r} but torch sees {torch.cuda.device_count()} GPUs here; use device='cpu'")
+    if needs_double and found.type not in ("cpu", "cuda"):
+        raise UsageError(f"device {name!r} lacks the double precision the engine needs; use 'cpu' or 'cuda'")
     return found
 
 
 def _integers(name: str, values: Any) -> np.ndarray:
     """A flat int64 array; booleans and floats are refused, since they are mistakes more often than not."""
     if not isinstance(values, Tensor | np.ndarray | np.generic | int | Sequence):
-        raise UnderstudyError(f"{name} must be a list, an array or one number, got {type(values).__name__}")
+        raise UnderstudyError(f"{name} must be a list, an array or one number; got {type(values).__name__}")
     array = as_array(name, values.cpu() if isinstance(values, Tensor) else values)
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind == "b":
-        raise UnderstudyError(f"{name} must be integers, got booleans; use numpy.flatnonzero(mask) for a mask of rows")
+        raise UnderstudyError(f"{name} must be integers; got booleans; use numpy.flatnonzero(mask) for a mask of rows")
     if array.dtype.kind not in "iu":
-        raise UnderstudyError(f"{name} must be integers, got {array.dtype}; convert them with astype(int)")
+        raise UnderstudyError(f"{name} must be integers; got {array.dtype}; convert them with astype(int)")
     if array.ndim > 1:
-        raise UnderstudyError(f"{name} must be one number or a flat list, got shape {array.shape}")
+        raise UnderstudyError(f"{name} must be one number or a flat list; got shape {array.shape}")
     if array.dtype == np.uint64:  # beyond int64 there is no row and no class; what is too large stays too large
         array = np.minimum(array, np.uint64(np.iinfo(np.int64).max))
     return array.reshape(-1).astype(np.int64)
 
 
-def rows_of_pool(name: str, values: Any, n: int) -> np.ndarray:
+def check_rows(name: str, values: Any, n: int) -> np.ndarray:
     rows = _integers(name, values)
     bad = rows[(rows < 0) | (rows >= n)]
     if len(bad):
-        raise UnderstudyError(f"{name}: {bad[0]} is no row of this pool; rows run from 0 to {n - 1}")
+        raise UnderstudyError(f"{name}: {bad[0]} is not a row of this pool; rows run from 0 to {n - 1}")
     unique, counts = np.unique(rows, return_counts=True)
     if len(unique) < len(rows):
         raise UnderstudyError(
@@ -102,32 +66,32 @@ def rows_of_pool(name: str, values: Any, n: int) -> np.ndarray:
     return rows
 
 
-def labels_for(rows: np.ndarray, values: Any, n_classes: int) -> np.ndarray:
+def check_labels(rows: np.ndarray, values: Any, n_classes: int) -> np.ndarray:
     labels = _integers("labels", values)
     if len(labels) != len(rows):
         raise UnderstudyError(f"{len(rows)} rows but {len(labels)} labels; pass one label a row")
     bad = np.flatnonzero((labels < 0) | (labels >= n_classes))
     if len(bad):
         raise UnderstudyError(
-            f"label {labels[bad[0]]} of row {rows[bad[0]]} is no class: there are {n_classes}, numbered from 0; "
+            f"label {labels[bad[0]]} of row {rows[bad[0]]} is not a class: there are {n_classes}, numbered from 0; "
             "call add_class() before telling a new one"
         )
     return labels
 
 
-def probabilities(values: Any, n: int, n_classes: int, dtype: torch.dtype, to: torch.device) -> Tensor:
+def check_probabilities(values: Any, n: int, n_classes: int, dtype: torch.dtype, to: torch.device) -> Tensor:
     """Predictions as an (n, c) tensor of our own; the caller's array is never written to."""
     given = values.detach() if isinstance(values, Tensor) else as_array("probs", values)
     if isinstance(given, Tensor) and given.layout is not torch.strided:
-        raise UnderstudyError(f"probs must be a dense tensor, got layout {given.layout}; call to_dense() on it")
+        raise UnderstudyError(f"probs must be a dense tensor; got layout {given.layout}; call to_dense() on it")
     if given.ndim != 2 or tuple(given.shape) != (n, n_classes):
         raise UnderstudyError(
-            f"probs must have one row for each of the {n} items and one column for each of the {n_classes} classes, "
+            f"probs must have one row for each of the {n} items and one column for each of the {n_classes} classes; "
             f"got shape {tuple(given.shape)}; predict for the whole pool, and call add_class() for a new class"
         )
     kind = str(given.dtype)
     if not ("float" in kind or "int" in kind):
-        raise UnderstudyError(f"probs must be numbers, got {kind}; pass the learner's predicted probabilities")
+        raise UnderstudyError(f"probs must be numbers; got {kind}; pass the learner's predicted probabilities")
     probs = torch.empty((n, n_classes), dtype=dtype, device=to)
     size = BLOCK[to.type]
     for first in range(0, n, size):
@@ -148,20 +112,20 @@ def probabilities(values: Any, n: int, n_classes: int, dtype: torch.dtype, to: t
     return probs
 
 
-def basis(given: Any, n_columns: int, to: torch.device) -> Tensor:
+def check_basis(given: Any, n_columns: int, to: torch.device) -> Tensor:
     """Basis points of the caller's own, for a kernel over features alone."""
     try:
         U = torch.as_tensor(given if isinstance(given, Tensor) else np.array(given)).to(to, torch.float64)
     except (TypeError, ValueError) as error:
         raise UnderstudyError("basis must be an array U: k points of features, a row each") from error
     if U.ndim != 2 or len(U) == 0 or U.shape[1] != n_columns:
-        raise UnderstudyError(f"basis must be an array U of shape (k, {n_columns}), got {tuple(U.shape)}")
+        raise UnderstudyError(f"basis must be an array U of shape (k, {n_columns}); got {tuple(U.shape)}")
     if not bool(torch.isfinite(U).all()):
         raise UnderstudyError("basis must be finite; it has a NaN or an infinite entry")
     return U
 
 
-def paired_basis(given: Any, n_columns: int, n_classes: int, to: torch.device) -> tuple[Tensor, Tensor]:
+def check_paired_basis(given: Any, n_columns: int, n_classes: int, to: torch.device) -> tuple[Tensor, Tensor]:
     """A basis (U, V) of the caller's own, for a kernel over features and predictions."""
     try:
         U, V = (
@@ -181,7 +145,7 @@ def paired_basis(given: Any, n_columns: int, n_classes: int, to: torch.device) -
         or V.shape[1] != n_classes
     ):
         raise UnderstudyError(
-            f"basis must be (U, V) with shapes (k, {n_columns}) and (k, {n_classes}), "
+            f"basis must be (U, V) with shapes (k, {n_columns}) and (k, {n_classes}); "
             f"got {tuple(U.shape)} and {tuple(V.shape)}"
         )
     if not bool(torch.isfinite(U).all() and torch.isfinite(V).all()):

@@ -96,13 +96,13 @@ def _checked(part: Any) -> Any:
         part = as_array("features", part)
         if part.dtype.kind not in "fiub":
             raise UnderstudyError(
-                f"features must be numbers, got an array of type {part.dtype}; encode the items first"
+                f"features must be numbers; got an array of type {part.dtype}; encode the items first"
             )
     elif part.is_complex() or part.layout is not torch.strided:
-        raise UnderstudyError(f"features must be a dense real tensor, got {part.dtype} with layout {part.layout}")
+        raise UnderstudyError(f"features must be a dense real tensor; got {part.dtype} with layout {part.layout}")
     if part.ndim != 2 or 0 in part.shape:
         raise UnderstudyError(
-            f"features must be a table with one row an item and at least one column, got shape {tuple(part.shape)}"
+            f"features must be a table with one row an item and at least one column; got shape {tuple(part.shape)}"
         )
     return part
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import torch
 
-from understudy.core import checks
+from understudy.checks import check_choice, check_flag, check_number, check_whole_number
 from understudy.core.links import LINKS, Link
 from understudy.core.utilities import MODES, Mode
 from understudy.errors import UnderstudyError
@@ -61,7 +61,7 @@ class Options:
     @classmethod
     def of(cls, method: str = "understudy", **given: Any) -> "Options":
         """The method's options with these in their place."""
-        defaults = DEFAULTS[checks.one_of("method", method, METHODS)]
+        defaults = DEFAULTS[check_choice("method", method, METHODS)]
         for name in given:
             _require_used(name, method, defaults)
         if given.get("width") is not None and given.get("explained") is not None:
@@ -74,9 +74,9 @@ class Options:
         elif method == "understudy" and values["explained"] is None:
             values["explained"] = defaults["explained"]
         elif method == "paper":
-            checks.positive("width", values["width"])  # it has no other rule
+            check_number("width", values["width"], above=0)  # it has no other rule
         checked = {name: CHECKS[name](value) for name, value in values.items()}
-        checks.one_of("mode", checked["mode"], MODES_OF[method])
+        check_choice("mode", checked["mode"], MODES_OF[method])
         return cls(method=method, **checked)  # type: ignore[arg-type]
 
     @classmethod
@@ -150,36 +150,36 @@ def _optional(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else check(value)
 
 
-def _whole(name: str) -> Callable[[Any], Any]:
-    return _optional(lambda value: checks.whole(name, value, 1))
+def _count(name: str) -> Callable[[Any], Any]:
+    return _optional(lambda value: check_whole_number(name, value, 1))
 
 
-def _positive(name: str, zero: bool = False) -> Callable[[Any], Any]:
-    return partial(checks.positive, name, zero=zero)
+def _number(name: str, **bounds: float) -> Callable[[Any], Any]:
+    return partial(check_number, name, **bounds)
 
 
-def _one_of(name: str, allowed: tuple[str, ...]) -> Callable[[Any], Any]:
-    return lambda value: checks.one_of(name, value, allowed)
+def _choice(name: str, allowed: tuple[str, ...]) -> Callable[[Any], Any]:
+    return lambda value: check_choice(name, value, allowed)
 
 
 CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
-    "basis_size": _whole("basis_size"),
-    "width": _optional(_positive("width")),
-    "explained": _optional(lambda value: checks.share("explained", checks.positive("explained", value))),
-    "noise": _positive("noise", zero=True),
-    "mode": _one_of("mode", MODES),
-    "exclude_self": partial(checks.flag, "exclude_self"),
-    "dtype": _one_of("dtype", ("float32", "float64")),
-    "weighting": _one_of("weighting", get_args(Weighting)),
-    "doubt": _one_of("doubt", get_args(Doubt)),
-    "floor": partial(checks.share, "floor"),
-    "bias": _optional(_positive("bias")),
-    "output_width": _optional(_positive("output_width")),
-    "link": _one_of("link", LINKS),
-    "old_targets": _one_of("old_targets", ("zero", "residual")),
-    "accuracy_of": _one_of("accuracy_of", ("learner", "surrogate")),
-    "mean_tolerance": _positive("mean_tolerance", zero=True),
-    "lookahead_candidates": _whole("lookahead_candidates"),
+    "basis_size": _count("basis_size"),
+    "width": _optional(_number("width", above=0)),
+    "explained": _optional(_number("explained", above=0, most=1)),
+    "noise": _number("noise", least=0),
+    "mode": _choice("mode", MODES),
+    "exclude_self": partial(check_flag, "exclude_self"),
+    "dtype": _choice("dtype", ("float32", "float64")),
+    "weighting": _choice("weighting", get_args(Weighting)),
+    "doubt": _choice("doubt", get_args(Doubt)),
+    "floor": _number("floor", least=0, most=1),
+    "bias": _optional(_number("bias", above=0)),
+    "output_width": _optional(_number("output_width", above=0)),
+    "link": _choice("link", LINKS),
+    "old_targets": _choice("old_targets", ("zero", "residual")),
+    "accuracy_of": _choice("accuracy_of", ("learner", "surrogate")),
+    "mean_tolerance": _number("mean_tolerance", least=0),
+    "lookahead_candidates": _count("lookahead_candidates"),
 }
 NAMES: Final = tuple(field.name for field in fields(Options) if field.name != "method")
 

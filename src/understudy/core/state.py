@@ -180,7 +180,7 @@ def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
 def require_pool(saved: Any, features: Features) -> None:
     """The state must be one of ours, whole, and of this pool."""
     if not isinstance(saved, Mapping) or "format" not in saved or "pool" not in saved:
-        raise UnderstudyError("this is no state of a surrogate; pass what state_dict() returned")
+        raise UnderstudyError("this is not the state of a surrogate; pass what state_dict() returned")
     if str(saved["format"]) not in READABLE:
         raise UnderstudyError(
             f"this state has format {saved['format']}, this version reads {', '.join(READABLE)}; "

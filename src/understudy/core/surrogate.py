@@ -8,8 +8,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from understudy.checks import check_flag, check_whole_number
 from understudy.core import basis as bases
-from understudy.core import checks, state
+from understudy.core import state
+from understudy.core.checks import (
+    check_basis,
+    check_device,
+    check_labels,
+    check_paired_basis,
+    check_probabilities,
+    check_rows,
+    make_seed,
+)
 from understudy.core.engine import Destination, Engine
 from understudy.core.explanation import Explanation, explain, relative_terms
 from understudy.core.features import Features
@@ -48,9 +58,9 @@ class Surrogate:
         `basis`: points of the caller's own, U for "understudy" and (U, V) for "paper", in place of k-means centres.
         """
         self.options = Options.of(method, basis_size=basis_size, **options)
-        self.n_classes = checks.whole("n_classes", n_classes, 1)
-        self.device = checks.device(device)
-        self._seed = checks.seed(random_state)
+        self.n_classes = check_whole_number("n_classes", n_classes, 1)
+        self.device = check_device(device, needs_double=True)
+        self._seed = make_seed(random_state)
         self._features = Features(features)
         self._features.require_finite()
         self._ledger = Ledger(len(self._features))
@@ -84,8 +94,8 @@ class Surrogate:
         `features` replaces the kernel's inputs, the learner's own features, say; basis and widths follow.
         O(nk²).
         """
-        probs = checks.probabilities(probs, len(self), self.n_classes, self.options.torch_dtype, self.device)
-        trained = checks.rows_of_pool("trained_on", trained_on, len(self))
+        probs = check_probabilities(probs, len(self), self.n_classes, self.options.torch_dtype, self.device)
+        trained = check_rows("trained_on", trained_on, len(self))
         trained = trained[~self._ledger.is_dropped[trained]]
         if self.options.old_targets == "residual":
             unknown = [row for row in trained.tolist() if row not in self._ledger.answers]
@@ -123,7 +133,7 @@ class Surrogate:
 
     def propose(self, n: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """As `ask`, and beside each row the utility by which it was chosen."""
-        n = self._ledger.require_left(checks.whole("n", n, 1))
+        n = self._ledger.require_left(check_whole_number("n", n, 1))
         engine = self._ready()
         if self.device.type == "cuda" and n >= IN_ONE_GO and not self._ledger.pending:
             return self._propose_in_one_go(engine, n)
@@ -158,7 +168,7 @@ class Surrogate:
 
         What is asked for in the end depends on the answers that come until then.
         """
-        n = checks.whole("n", n, 1)
+        n = check_whole_number("n", n, 1)
         engine = self._ready()
         self._expect_pending(engine)
         engine.settle()
@@ -168,7 +178,7 @@ class Surrogate:
 
     def reserve(self, rows: Any) -> "Surrogate":
         """Somebody is at these rows though they were never asked for: they are pending from now on."""
-        rows = checks.rows_of_pool("rows", rows, len(self)).tolist()
+        rows = check_rows("rows", rows, len(self)).tolist()
         for row in rows:
             if self._ledger.is_labelled(row) or self._ledger.is_dropped[row]:
                 state_of_row = "dropped from the pool" if self._ledger.is_dropped[row] else "labelled already"
@@ -183,10 +193,10 @@ class Surrogate:
 
         Without `judge` they do not count in `accuracy`: the learner knew them, or they were chosen for being easy.
         """
-        rows = checks.rows_of_pool("rows", rows, len(self))
-        labels = checks.labels_for(rows, labels, self.n_classes)
+        rows = check_rows("rows", rows, len(self))
+        labels = check_labels(rows, labels, self.n_classes)
         self._ledger.require_tellable(rows.tolist())
-        engine, counts = self._ready(), self._is_anchored and checks.flag("judge", judge)
+        engine, counts = self._ready(), self._is_anchored and check_flag("judge", judge)
         for row, label in zip(rows.tolist(), labels.tolist(), strict=True):
             right = engine.learn(self._index(row), self._index(label), judge=counts)
             was_asked = row in self._ledger.pending
@@ -203,8 +213,8 @@ class Surrogate:
 
     def rehearse_proposals(self, labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
         """As `rehearse`, and beside each row the utility by which it was chosen."""
-        labels = checks.labels_for(np.arange(len(self)), labels, self.n_classes)
-        n = self._ledger.require_left(checks.whole("n", n, 1))
+        labels = check_labels(np.arange(len(self)), labels, self.n_classes)
+        n = self._ledger.require_left(check_whole_number("n", n, 1))
         engine = self._ready()
         self._expect_pending(engine)
         known = torch.from_numpy(labels).to(self.device)
@@ -220,23 +230,23 @@ class Surrogate:
 
     def retract(self, rows: Any) -> "Surrogate":
         """These answers never happened; a row is again what it was before, pending if it had been asked for."""
-        rows = checks.rows_of_pool("rows", rows, len(self))
+        rows = check_rows("rows", rows, len(self))
         self._ledger.require_told(rows.tolist())
         self._forget(rows.tolist(), lambda answer: "pending" if answer.was_asked else "pool")
         return self
 
     def undo(self, n: int = 1) -> "Surrogate":
         """Retract the last n answers."""
-        return self.retract(self._ledger.last_answers(checks.whole("n", n, 1)))
+        return self.retract(self._ledger.last_answers(check_whole_number("n", n, 1)))
 
     def release(self, rows: Any) -> "Surrogate":
         """Pending rows go back to the pool; others stay as they are."""
-        self._release(checks.rows_of_pool("rows", rows, len(self)).tolist())
+        self._release(check_rows("rows", rows, len(self)).tolist())
         return self
 
     def skip(self, rows: Any) -> "Surrogate":
         """Never ask for these rows again; they still count as part of the pool to be understood."""
-        rows = checks.rows_of_pool("rows", rows, len(self))
+        rows = check_rows("rows", rows, len(self))
         self._ledger.is_skipped[rows] = True
         self._release(rows.tolist())
         self._rows.is_closed[torch.from_numpy(rows).to(self.device)] = True
@@ -244,14 +254,14 @@ class Surrogate:
 
     def unskip(self, rows: Any) -> "Surrogate":
         """Skipped rows may be asked for again; others stay as they are."""
-        for row in checks.rows_of_pool("rows", rows, len(self)).tolist():
+        for row in check_rows("rows", rows, len(self)).tolist():
             self._ledger.is_skipped[row] = False
             self._rows.is_closed[row] = not self._ledger.is_askable(row)
         return self
 
     def drop(self, rows: Any) -> "Surrogate":
         """Bad items: out of the pool altogether, with their answers."""
-        rows = checks.rows_of_pool("rows", rows, len(self)).tolist()
+        rows = check_rows("rows", rows, len(self)).tolist()
         rows = [row for row in rows if not self._ledger.is_dropped[row]]
         self._forget([row for row in rows if self._ledger.is_labelled(row)], lambda _: "gone")
         self._release([row for row in rows if row in self._ledger.pending], to_pool=False)
@@ -266,7 +276,7 @@ class Surrogate:
 
     def undrop(self, rows: Any) -> "Surrogate":
         """Dropped rows are part of the pool again, without a label; others stay as they are."""
-        rows = checks.rows_of_pool("rows", rows, len(self))
+        rows = check_rows("rows", rows, len(self))
         rows = rows[self._ledger.is_dropped[rows]].tolist()
         for row in rows:
             self._ledger.is_dropped[row] = False
@@ -310,7 +320,7 @@ class Surrogate:
                 "the pool has no predictions yet, so new rows can have none; leave probs out, or anchor first"
             )
         if probs is not None:
-            probs = checks.probabilities(probs, len(new), self.n_classes, self.options.torch_dtype, self.device)
+            probs = check_probabilities(probs, len(new), self.n_classes, self.options.torch_dtype, self.device)
         elif self._engine is not None:
             probs = self._uniform(len(new))
         if self._engine is not None:
@@ -346,7 +356,7 @@ class Surrogate:
     def predict(self, rows: Any) -> np.ndarray:
         """(q, c): the same for some rows only, at once and in float64."""
         engine = self._ready()
-        index = torch.from_numpy(checks.rows_of_pool("rows", rows, len(self))).to(self.device)
+        index = torch.from_numpy(check_rows("rows", rows, len(self))).to(self.device)
         w, probs, _ = self._rows.take(index)
         return (probs + w @ engine.posterior.B).cpu().numpy()
 
@@ -395,7 +405,7 @@ class Surrogate:
 
     def credit(self, right: int, judged: int) -> "Surrogate":
         """Answers that were judged elsewhere count in `accuracy` from now on, beside those that are told here."""
-        right, judged = checks.whole("right", right, 0), checks.whole("judged", judged, 0)
+        right, judged = check_whole_number("right", right, 0), check_whole_number("judged", judged, 0)
         if right > judged:
             raise UnderstudyError(
                 f"of {judged} answers the learner cannot have had {right} right; give judged >= right"
@@ -411,15 +421,15 @@ class Surrogate:
         the mean of row i by c_il (y - f^_l) / (ν_l + c_ll). The covariance of a row with itself is g, what labels of
         others can still remove; its predictive `variance` adds λ and σ². O(nkq), in blocks of rows.
         """
-        index = torch.from_numpy(checks.rows_of_pool("rows", rows, len(self))).to(self.device)
+        index = torch.from_numpy(check_rows("rows", rows, len(self))).to(self.device)
         engine = self._ready()
         self._expect_pending(engine)
         return self._rows.posterior_covariances(engine.posterior.R, index).cpu().numpy()
 
     def explain(self, row: int, n_rows: int = 5) -> Explanation:
         """Why this row: shares of its utility, the rows it would teach most, the nearest labelled rows."""
-        (row,) = checks.rows_of_pool("row", [row], len(self)).tolist()
-        n_rows = checks.whole("n_rows", n_rows, 1)
+        (row,) = check_rows("row", [row], len(self)).tolist()
+        n_rows = check_whole_number("n_rows", n_rows, 1)
         if self._ledger.is_dropped[row]:
             raise UnderstudyError(f"row {row} was dropped from the pool; there is nothing to explain")
         engine, index = self._read(), self._index(row)
@@ -474,9 +484,9 @@ class Surrogate:
             U = bases.kmeans(features, k, origin, spread, self._stream(STREAM_CENTRES)).centres
             V = self._draw_outputs(len(U)) if options.sees_predictions else None
         elif options.sees_predictions:
-            U, V = checks.paired_basis(basis, features.n_columns, self.n_classes, self.device)
+            U, V = check_paired_basis(basis, features.n_columns, self.n_classes, self.device)
         else:
-            U = checks.basis(basis, features.n_columns, self.device)
+            U = check_basis(basis, features.n_columns, self.device)
         distance = mean_distance(features, origin, spread, self._stream(STREAM_WIDTH))
         if options.sees_predictions:
             bandwidth = self._bandwidth(options.width, distance)

@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from filelock import Timeout
 
+from understudy.checks import check_whole_number
 from understudy.data.pool import Pool
 from understudy.distributed.worker import play_there
 from understudy.errors import UnderstudyError, UsageError
 from understudy.experiments.grid import LOOK_EVERY, Engine, Task, default_jobs, note_failure
 from understudy.experiments.run import Experiment, Unit, versions
 from understudy.messages import install_command
-from understudy.strategies.view import checked_whole
 
 TRIES: Final = 3  # losses of its worker, without a round in between, that a unit is allowed
 AHEAD: Final = 1  # units that wait at the cluster: no worker is idle, and a cluster that can grow has a reason to
@@ -43,7 +43,7 @@ def on_ray(address: str | None = None, jobs: int | None = None, gpus: float = 1.
     """
     _ray_library()
     if jobs is not None:
-        jobs = checked_whole("jobs", jobs, 1)
+        jobs = check_whole_number("jobs", jobs, 1)
     if gpus <= 0:
         raise UsageError(f"gpus is what a unit takes of a GPU, more than 0; got {gpus}")
 

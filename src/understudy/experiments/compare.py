@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from understudy.checks import check_whole_number
 from understudy.data.pool import Dataset
 from understudy.data.sources import load
 from understudy.errors import UnderstudyError, UsageError
@@ -20,7 +21,7 @@ from understudy.experiments.specs import checked_specs, codes_of
 from understudy.learners.named import make_learner
 from understudy.loop import needs_no_learner
 from understudy.strategies.protocol import Needs
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 STRATEGIES: Final = (
     "understudy", "surrogate", "random", "margin", "entropy", "coreset", "badge", "typiclust", "uherding",
@@ -119,7 +120,7 @@ def compare(
         raise UsageError(
             f"a schedule and the protocol {protocol} both say at how many labels to train; give one of them"
         )
-    repeats, seed = checked_whole("repeats", repeats, 1), checked_whole("seed", seed, 0)
+    repeats, seed = check_whole_number("repeats", repeats, 1), check_whole_number("seed", seed, 0)
     if taken := [name for name in CONTROLS if name in strategies]:
         raise UsageError(f"{taken[0]} is always compared with; leave it out of the strategies")
     wanted = checked_specs(strategies)
@@ -179,7 +180,7 @@ def _prepared(
         together = before["together"]  # repetitions that come later are no reason to play the first again
     if together is None:  # a GPU trains ten small networks in the time of one
         together = repeats if experiment.device.startswith("cuda") else 1
-    together = checked_whole("together", together, 1)
+    together = check_whole_number("together", together, 1)
     own = [experiment.plan.learner, *(strategies if experiment.maker is None else ())]
     code = codes_of(own)
     notes = store.begin(

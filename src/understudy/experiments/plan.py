@@ -7,8 +7,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from understudy.checks import check_whole_number
 from understudy.errors import UsageError
-from understudy.strategies.view import checked_whole
 
 # Each purpose draws from a stream of its own, so that what one draws changes nothing for another.
 STREAM_SPLIT, STREAM_INITIAL, STREAM_RUN = range(3)
@@ -72,7 +72,7 @@ def default_schedule(
 
 def checked_schedule(schedule: Sequence[int], pool_rows: int, n_classes: int) -> tuple[int, ...]:
     """Numbers of labels that grow, from at least one a class to at most the pool."""
-    steps = tuple(checked_whole("a number of labels in the schedule", step, 1) for step in schedule)
+    steps = tuple(check_whole_number("a number of labels in the schedule", step, 1) for step in schedule)
     if not steps or list(steps) != sorted(set(steps)):
         raise UsageError(f"a schedule is numbers of labels that grow; got {','.join(map(str, steps)) or 'none'}")
     if steps[-1] > pool_rows:

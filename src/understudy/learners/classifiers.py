@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from understudy.errors import UnderstudyError
-from understudy.learners.protocol import Offer, Takes, checked_seed, checked_training_set
+from understudy.learners.protocol import Offer, Takes, check_seed, check_training_set
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Classifier:
         self, inputs: np.ndarray, labels: np.ndarray, n_classes: int, *, seed: int = 0, progress: bool = False
     ) -> "ClassifierModel":
         """The estimator, fitted. With labels of one class only, that class is certain."""
-        inputs, labels = checked_training_set(inputs, labels, n_classes, axes=2)
-        seed = checked_seed(seed)
+        inputs, labels = check_training_set(inputs, labels, n_classes, axes=2)
+        seed = check_seed(seed)
         # Numbered without gaps: some estimators want 0 to k - 1, and few have seen every class.
         seen, codes = np.unique(labels, return_inverse=True)
         if len(seen) == 1:  # many estimators refuse to learn that there is nothing to tell apart

@@ -17,7 +17,7 @@ from typing import IO, Final
 import numpy as np
 
 from understudy.errors import UnderstudyError
-from understudy.learners.protocol import Offer, Takes, checked_labels, checked_seed
+from understudy.learners.protocol import Offer, Takes, check_labels, check_seed
 
 FILES: Final = {
     "labels": "labels.csv",
@@ -81,7 +81,7 @@ class Command:
             raise UnderstudyError(
                 f"the command was given {len(self.classes)} classes, but {n_classes} are to be learnt"
             )
-        labels, seed = checked_labels(labels, len(inputs), n_classes), checked_seed(seed)
+        labels, seed = check_labels(labels, len(inputs), n_classes), check_seed(seed)
         with tempfile.TemporaryDirectory(prefix="understudy-") as scratch:
             files = {name: Path(scratch) / file for name, file in FILES.items()}
             answers = [self.classes[label] for label in labels]
@@ -129,9 +129,9 @@ class Command:
                 f"the command wrote no predictions; write a {expected} array to {{predictions}}"
             ) from error
         except (ValueError, EOFError, OSError) as error:
-            raise UnderstudyError(f"the command's predictions are no .npy array: {error}") from error
+            raise UnderstudyError(f"the command's predictions are not a .npy array: {error}") from error
         if probs.dtype.kind not in "fiub":
-            raise UnderstudyError("the command's predictions are no .npy array of numbers; use numpy.save")
+            raise UnderstudyError("the command's predictions are not a .npy array of numbers; use numpy.save")
         if probs.shape != expected:
             raise UnderstudyError(f"the command must predict an array of shape {expected}; got {probs.shape}")
         probs = probs.astype(np.float64)

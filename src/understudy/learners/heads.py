@@ -12,17 +12,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from understudy.checks import check_choice, check_whole_number
+from understudy.core.checks import check_device
 from understudy.errors import UnderstudyError
 from understudy.hooks import Setup, TrainingHook
 from understudy.learners.gradients import GradientOf, Layers, check_gradients, gradient_lengths, joined, slopes
-from understudy.learners.noise import NOISE_STREAM, as_mask, checked_dropout, draw_bytes, noise_source
+from understudy.learners.noise import NOISE_STREAM, as_mask, check_dropout, draw_bytes, noise_source
 from understudy.learners.protocol import (
     Job,
     Offer,
     Takes,
-    checked_device,
-    checked_seed,
-    checked_training_set,
+    check_seed,
+    check_training_set,
     first_unusable,
 )
 from understudy.learners.stack import ACTIVATIONS, Activation, Outputs, Stack, draw_stack
@@ -55,14 +56,12 @@ class Head:
     )
 
     def __post_init__(self) -> None:
-        if self.activation not in ACTIVATIONS:
-            raise UnderstudyError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {self.activation!r}")
-        if self.scaling not in get_args(Scaling):
-            raise UnderstudyError(f"scaling must be one of {', '.join(get_args(Scaling))}; got {self.scaling!r}")
+        check_choice("activation", self.activation, ACTIVATIONS)
+        check_choice("scaling", self.scaling, get_args(Scaling))
         if not self.hidden or min(self.hidden) < 1:
             raise UnderstudyError(f"hidden must be widths of at least one layer, each 1 or more; got {self.hidden}")
-        checked_dropout(self.dropout)
-        checked_device(self.device)
+        check_dropout(self.dropout)
+        check_device(self.device)
 
     def fit(
         self,
@@ -86,8 +85,7 @@ class Head:
         Each is the head that `fit` gives for the same job, up to rounding.
         """
         checked = [
-            Job(*checked_training_set(job.inputs, job.labels, n_classes, axes=2), checked_seed(job.seed))
-            for job in jobs
+            Job(*check_training_set(job.inputs, job.labels, n_classes, axes=2), check_seed(job.seed)) for job in jobs
         ]
         groups: dict[tuple[int, ...], list[int]] = {}
         for place, job in enumerate(checked):
@@ -251,13 +249,12 @@ class HeadModel:
         A pass uses one mask for all items, so that what it says of two items may be taken jointly. `dropout` is the
         rate of training unless given; a head that was trained without needs one.
         """
-        rate = checked_dropout(self.dropout if dropout is None else dropout)
+        rate = check_dropout(self.dropout if dropout is None else dropout)
         if not rate:
             raise UnderstudyError(
                 "this head was trained without dropout, so all passes are the same; give dropout=0.5, say"
             )
-        if passes < 1:
-            raise UnderstudyError(f"passes must be 1 or more; got {passes}")
+        check_whole_number("passes", passes, 1)
         rng = np.random.default_rng([seed, NOISE_STREAM])
         widths = [weight.shape[2] for weight in self.stack.weights[:-1]]
         drawn = [as_mask(draw_bytes((passes, 1, width), rng).to(self.shift.device), rate) for width in widths]

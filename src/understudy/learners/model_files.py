@@ -70,7 +70,7 @@ def load_model(path: Path) -> Model:
             return _network_of(about, tensors)
         return standalone.load_model(path)
     except (KeyError, ValueError, RuntimeError) as error:
-        raise UnderstudyError(f"{path} is no whole model ({_one_line(error)}); export it again") from error
+        raise UnderstudyError(f"{path} is not a complete model ({_one_line(error)}); export it again") from error
 
 
 def about_model(path: Path) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def make_learner(name: str, device: str = "cpu") -> Learner:
         try:
             found = found()
         except TypeError as error:
-            raise UsageError(f"{name!r} is no learner and cannot be called to make one: {error}") from error
+            raise UsageError(f"{name!r} is not a learner and cannot be called to make one: {error}") from error
     if not isinstance(found, Learner):
-        raise UsageError(f"{name!r} is no learner; it needs takes, offers and fit (docs/learners.md)")
+        raise UsageError(f"{name!r} is not a learner; it needs takes, offers and fit (docs/learners.md)")
     return found

@@ -10,11 +10,12 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from understudy.core.checks import check_device
 from understudy.errors import UnderstudyError
 from understudy.hooks import Setup, TrainingHook
 from understudy.learners.gradients import GradientOf, Layers, check_gradients, joined, slopes
-from understudy.learners.noise import NOISE_STREAM, as_mask, checked_dropout, draw_bytes
-from understudy.learners.protocol import Offer, Takes, checked_device, checked_seed, checked_training_set
+from understudy.learners.noise import NOISE_STREAM, as_mask, check_dropout, draw_bytes
+from understudy.learners.protocol import Offer, Takes, check_seed, check_training_set
 from understudy.learners.stack import Outputs
 from understudy.learners.training import Recipe, cut, progress_bar, train, with_gradients
 
@@ -45,8 +46,8 @@ class Network:
     )
 
     def __post_init__(self) -> None:
-        checked_dropout(self.dropout)
-        checked_device(self.device)
+        check_dropout(self.dropout)
+        check_device(self.device)
 
     @with_gradients
     def fit(
@@ -60,8 +61,8 @@ class Network:
         progress: bool = False,
     ) -> "NetworkModel":
         """One network, trained from scratch."""
-        images, labels = checked_training_set(_with_channels(inputs), labels, n_classes, axes=4)
-        seed, recipe = checked_seed(seed), self.recipe
+        images, labels = check_training_set(_with_channels(inputs), labels, n_classes, axes=4)
+        seed, recipe = check_seed(seed), self.recipe
         trainee = NetworkInTraining(self, images, labels, n_classes, seed)
         if hook is not None:
             hook.begin(Setup([inputs], trainee.labels, (seed,), n_classes, WIDTHS, recipe.epochs))
@@ -169,7 +170,7 @@ class NetworkModel:
         self, inputs: np.ndarray, passes: int, *, seed: int = 0, dropout: float | None = None
     ) -> Float[np.ndarray, "n k c"]:
         """Class probabilities under k masks of the last features, each the same for all images."""
-        rate = checked_dropout(self.dropout if dropout is None else dropout)
+        rate = check_dropout(self.dropout if dropout is None else dropout)
         if not rate or passes < 1:
             raise UnderstudyError(f"give at least one pass and a dropout above 0; got {passes} and {rate}")
         rng = np.random.default_rng([seed, NOISE_STREAM])

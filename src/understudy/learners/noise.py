@@ -35,7 +35,7 @@ def as_mask(drawn: Tensor, dropout: float) -> Tensor:
     return (drawn >= lost).float() * (NOISE_LEVELS / (NOISE_LEVELS - lost))
 
 
-def checked_dropout(rate: float) -> float:
+def check_dropout(rate: float) -> float:
     if not 0 <= rate < 1 or (rate and not 0 < round(rate * NOISE_LEVELS) < NOISE_LEVELS):
         raise UnderstudyError(f"dropout must be 0, or from 1/{NOISE_LEVELS} to below 1; got {rate}")
     return rate

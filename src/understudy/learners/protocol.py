@@ -4,16 +4,15 @@ A *learner* is settings; it does not change. `fit` returns a *model*, which does
 starts from scratch, the model of the round before can teach the next one, and nothing is half trained.
 """
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from jaxtyping import Int
 
-from understudy.errors import UnderstudyError, UsageError
+from understudy.checks import check_whole_number
+from understudy.errors import UnderstudyError
 from understudy.hooks import TrainingHook
 
 # What some models can do beyond `predict_proba`, and some learners beyond `fit`. A strategy says which it needs.
@@ -80,20 +79,20 @@ def fit_many(
     return [learner.fit(job.inputs, job.labels, n_classes, seed=job.seed, **given) for job in jobs]
 
 
-def checked_training_set(
+def check_training_set(
     inputs: np.ndarray, labels: np.ndarray, n_classes: int, axes: int
 ) -> tuple[np.ndarray, Int[np.ndarray, "n"]]:
     """Inputs and integer labels of a training, or one line that says what is wrong with them."""
     inputs = np.asarray(inputs)
     if inputs.ndim != axes or 0 in inputs.shape[1:]:
         raise UnderstudyError(f"inputs must have {axes} axes, the first for items; got shape {inputs.shape}")
-    labels = checked_labels(labels, len(inputs), n_classes)
+    labels = check_labels(labels, len(inputs), n_classes)
     if (row := first_unusable(inputs)) is not None:
         raise UnderstudyError(f"item {row} of {len(inputs):,} has inputs that are not finite in float32; leave it out")
     return inputs, labels
 
 
-def checked_labels(labels: np.ndarray, n: int, n_classes: int) -> Int[np.ndarray, "n"]:
+def check_labels(labels: np.ndarray, n: int, n_classes: int) -> Int[np.ndarray, "n"]:
     """The class of each of n items."""
     labels = np.asarray(labels)
     if labels.shape != (n,):
@@ -123,23 +122,6 @@ def first_unusable(inputs: np.ndarray) -> int | None:
     return None
 
 
-def checked_seed(seed: int) -> int:
+def check_seed(seed: int) -> int:
     """A whole number that every source of random numbers takes."""
-    try:
-        value = operator.index(seed)
-    except TypeError as error:
-        raise UnderstudyError(f"seed must be a whole number; got {seed!r}") from error
-    if not 0 <= value < 2**63:
-        raise UnderstudyError(f"seed must be from 0 to 2**63 - 1; got {value}")
-    return value
-
-
-def checked_device(device: str) -> torch.device:
-    """The device of this name, if it is there."""
-    try:
-        found = torch.device(device)
-    except RuntimeError as error:
-        raise UsageError(f"there is no device {device!r}; use 'cpu' or 'cuda'") from error
-    if found.type == "cuda" and not (found.index or 0) < torch.cuda.device_count():
-        raise UsageError(f"torch finds no {device!r} here; use the device cpu, or install torch for CUDA")
-    return found
+    return check_whole_number("seed", seed, 0, 2**63 - 1)

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.errors import UnderstudyError
 from understudy.hooks import Step, TrainingHook
 from understudy.learners.protocol import TrainingDiverged
@@ -39,17 +40,13 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "gamma"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise UnderstudyError(f"{name} must be above 0; got {getattr(self, name)!r}")
+            check_number(name, getattr(self, name), above=0)
         for name in ("batch_size", "epochs", "step_every"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise UnderstudyError(f"{name} must be a whole number above 0; got {getattr(self, name)!r}")
-        for name, limit in (("momentum", 1), ("weight_decay", math.inf), ("label_smoothing", 1)):
-            if not 0 <= getattr(self, name) < limit:
-                raise UnderstudyError(f"{name} must be 0 or more and below {limit}; got {getattr(self, name)!r}")
+            check_whole_number(name, getattr(self, name), 1)
+        for name, limit in (("momentum", 1), ("weight_decay", None), ("label_smoothing", 1)):
+            check_number(name, getattr(self, name), least=0, below=limit)
         for name, choices in (("optimiser", ("sgd", "adamw")), ("schedule", ("step", "one_cycle"))):
-            if getattr(self, name) not in choices:
-                raise UnderstudyError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
+            check_choice(name, getattr(self, name), choices)
 
     def rate(self, epoch: int, done: float) -> float:
         """The learning rate in this epoch, when this share of all steps is done."""

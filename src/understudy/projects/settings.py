@@ -1,10 +1,10 @@
 """What a labelling project was set up with. It stays as it was when the project was made."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
+from understudy.checks import check_number, check_whole_number
 from understudy.core.options import METHODS
 from understudy.data.items import printable
 from understudy.data.labels import checked_classes
@@ -83,9 +83,10 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
         elif name == "basis_size" and value is None:
             found[name] = None
         elif name in NUMBERS:
-            found[name] = _number(value, name, *NUMBERS[name])
+            least, most = NUMBERS[name]
+            found[name] = check_number(name, value, least=least, most=most)
         else:
-            found[name] = _whole(value, name, *WHOLE_NUMBERS[name])
+            found[name] = check_whole_number(name, value, *WHOLE_NUMBERS[name])
     return found
 
 
@@ -99,17 +100,3 @@ def _checked_method(name: object) -> str:
     if not isinstance(name, str) or name not in METHODS:
         raise UsageError(f"method must be {' or '.join(METHODS)}; got {name!r}")
     return name
-
-
-def _number(value: object, name: str, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise UsageError(f"{name} must be a number from {low:g} to {high:g}; got {value!r}")
-    if not low <= value <= high:
-        raise UsageError(f"{name} must be from {low:g} to {high:g}; got {value:g}")
-    return float(value)
-
-
-def _whole(value: object, name: str, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise UsageError(f"{name} must be a whole number from {low} to {high}; got {value!r}")
-    return value

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from understudy.errors import UnderstudyError
+from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.strategies.autoencoders import (
     Autoencoder,
     Inputs,
@@ -23,7 +23,7 @@ from understudy.strategies.autoencoders import (
 )
 from understudy.strategies.draws import seeded_layers, torch_generator
 from understudy.strategies.ranking import top
-from understudy.strategies.view import UNLABELLED, Picks, PoolView, checked_whole
+from understudy.strategies.view import UNLABELLED, Picks, PoolView
 
 Kl = Literal["sum", "mean"]
 History = dict[str, Float[np.ndarray, "iterations"]]  # each loss, iteration by iteration
@@ -46,18 +46,15 @@ class Game:
 
     def __post_init__(self) -> None:
         for name in ("vae_steps", "adversary_steps", "latent", "batch_size"):
-            checked_whole(name, getattr(self, name), 1)
+            check_whole_number(name, getattr(self, name), 1)
         for name in ("beta", "adversary_weight", "supervised_weight"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise UnderstudyError(f"{name} must be 0 or more; got {getattr(self, name)}")
-        if not 0 < self.learning_rate < float("inf"):
-            raise UnderstudyError(f"learning_rate must be above 0; got {self.learning_rate}")
+            check_number(name, getattr(self, name), least=0)
+        check_number("learning_rate", self.learning_rate, above=0)
 
 
 def game_of(strategy: Any) -> Game:
     """The settings of the game among those of a strategy, by their names."""
-    if strategy.kl not in get_args(Kl):
-        raise UnderstudyError(f"kl must be one of {', '.join(get_args(Kl))}; got {strategy.kl!r}")
+    check_choice("kl", strategy.kl, get_args(Kl))
     return Game(**{name: getattr(strategy, name) for name in Game.__dataclass_fields__ if hasattr(strategy, name)})
 
 
@@ -115,9 +112,9 @@ def board_of(
     )
 
 
-def checked_iterations(iterations: int | None) -> None:
+def check_iterations(iterations: int | None) -> None:
     if iterations is not None:
-        checked_whole("iterations", iterations, 1)
+        check_whole_number("iterations", iterations, 1)
 
 
 def passes_over(n_rows: int, batch_size: int) -> int:

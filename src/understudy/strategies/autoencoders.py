@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import torch
@@ -11,12 +11,12 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn import functional
 
+from understudy.checks import check_choice
 from understudy.errors import UnderstudyError
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import Images, PoolView, Supply
 
 On = Literal["auto", "images", "features"]
-ON: Final = ("auto", "images", "features")
 SIDE: Final = 32  # of what the convolutions take
 SIDES: Final = range(16, 65)
 PADDED: Final = range(24, SIDE + 1)  # sides that get a border; all others are resampled
@@ -72,8 +72,7 @@ def needs_of(on: On, supplies: Sequence[Supply] = (), labelled: int = 0, hook: b
 
 
 def check_on(on: str) -> None:
-    if on not in ON:
-        raise UnderstudyError(f"on must be one of {', '.join(ON)}; got {on!r}")
+    check_choice("on", on, get_args(On))
 
 
 def _checked_images(images: Any) -> UInt8[np.ndarray, "b h w ch"]:

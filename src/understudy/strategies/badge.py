@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from understudy.checks import check_choice, check_flag
 from understudy.errors import UnderstudyError
 from understudy.strategies.geometry import squared_lengths
 from understudy.strategies.protocol import Needs
@@ -34,10 +35,8 @@ class Badge:
     bias: bool = False
 
     def __post_init__(self) -> None:
-        if self.start not in get_args(Start):
-            raise UnderstudyError(f"start must be one of {', '.join(get_args(Start))}; got {self.start!r}")
-        if not isinstance(self.bias, bool):
-            raise UnderstudyError(f"bias must be True or False; got {self.bias!r}")
+        check_choice("start", self.start, get_args(Start))
+        check_flag("bias", self.bias)
 
     @property
     def needs(self) -> Needs:

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from understudy.checks import check_number
 from understudy.core.linalg import inverse
 from understudy.errors import UnderstudyError
 from understudy.strategies.protocol import Needs
@@ -70,10 +71,8 @@ class Bait:
 
 
 def _check_settings(regularisation: float, oversampling: float, subset_size: int | None) -> None:
-    if not 0 < regularisation < math.inf:
-        raise UnderstudyError(f"regularisation must be positive and finite; got {regularisation}")
-    if not 1 <= oversampling < math.inf:
-        raise UnderstudyError(f"oversampling must be 1 or more, and finite; got {oversampling}")
+    check_number("regularisation", regularisation, above=0)
+    check_number("oversampling", oversampling, least=1)
     check_subset_size(subset_size)
 
 

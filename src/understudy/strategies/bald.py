@@ -1,6 +1,5 @@
 """BALD: rows on which random halves of the learner are each sure, but of different classes; and draws by that score."""
 
-import math
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -9,11 +8,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from understudy.errors import UnderstudyError
+from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top, weighted_draw
 from understudy.strategies.uncertainty import entropy
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 Kind = Literal["power", "softmax", "softrank"]
 LEAST: Final = 1e-12  # a score in a logarithm is no smaller
@@ -48,9 +47,8 @@ def variation_ratio(stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"]) 
 
 def stochastic_needs(passes: int, dropout: float) -> Needs:
     """Needs of those that read several passes; the settings are checked here."""
-    checked_whole("passes", passes, 1)
-    if not 0 < dropout < 1:
-        raise UnderstudyError(f"dropout must lie between 0 and 1; got {dropout}")
+    check_whole_number("passes", passes, 1)
+    check_number("dropout", dropout, above=0, below=1)
     return Needs(frozenset({"stochastic"}), passes=passes, dropout=dropout)
 
 
@@ -83,10 +81,8 @@ class PowerBald:
     dropout: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise UnderstudyError(f"kind must be one of {', '.join(get_args(Kind))}; got {self.kind!r}")
-        if not 0 < self.beta < math.inf:
-            raise UnderstudyError(f"beta must be positive and finite; got {self.beta}")
+        check_choice("kind", self.kind, get_args(Kind))
+        check_number("beta", self.beta, above=0)
         stochastic_needs(self.passes, self.dropout)
 
     @property

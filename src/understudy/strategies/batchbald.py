@@ -8,10 +8,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from understudy.checks import check_whole_number
 from understudy.strategies.bald import entropies, stochastic_needs
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 BLOCK: Final = 1 << 19  # numbers in memory at once while candidates are compared
 KEPT_PER_PICK: Final = 20  # candidates that culling leaves at least
@@ -28,9 +29,9 @@ class BatchBald:
 
     def __post_init__(self) -> None:
         stochastic_needs(self.passes, self.dropout)
-        checked_whole("max_configurations", self.max_configurations, 1)
+        check_whole_number("max_configurations", self.max_configurations, 1)
         if self.keep is not None:
-            checked_whole("keep", self.keep, 1)
+            check_whole_number("keep", self.keep, 1)
 
     @property
     def needs(self) -> Needs:

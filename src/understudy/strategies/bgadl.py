@@ -9,9 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from understudy.core.checks import one_of
+from understudy.checks import check_choice, check_number, check_whole_number
+from understudy.core.checks import check_device
 from understudy.errors import UnderstudyError
-from understudy.strategies.adversary import checked_iterations, passes_over, shuffled
+from understudy.strategies.adversary import check_iterations, passes_over, shuffled
 from understudy.strategies.autoencoders import (
     Autoencoder,
     ImageInputs,
@@ -26,7 +27,7 @@ from understudy.strategies.bald import mutual_information, stochastic_needs, var
 from understudy.strategies.draws import seeded_layers, torch_generator
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 Score = Literal["bald", "variation_ratio"]
 SCORES: Final = {"bald": mutual_information, "variation_ratio": variation_ratio}
@@ -65,19 +66,14 @@ class Bgadl:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        one_of("score", self.score, get_args(Score))
+        check_choice("score", self.score, get_args(Score))
         stochastic_needs(self.passes, self.dropout)
-        checked_iterations(self.iterations)
+        check_iterations(self.iterations)
         for name in ("latent", "batch_size") if self.subset_size is None else ("latent", "batch_size", "subset_size"):
-            checked_whole(name, getattr(self, name), 1)
-        if not 0 <= self.beta < float("inf"):
-            raise UnderstudyError(f"beta must be 0 or more; got {self.beta}")
-        if not 0 < self.learning_rate < float("inf"):
-            raise UnderstudyError(f"learning_rate must be above 0; got {self.learning_rate}")
-        try:
-            torch.device(self.device)
-        except RuntimeError as error:
-            raise UnderstudyError(f"device must be cpu or cuda; got {self.device!r}") from error
+            check_whole_number(name, getattr(self, name), 1)
+        check_number("beta", self.beta, least=0)
+        check_number("learning_rate", self.learning_rate, above=0)
+        check_device(self.device)
 
     @property
     def needs(self) -> Needs:

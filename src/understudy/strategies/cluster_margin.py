@@ -1,7 +1,6 @@
 """Cluster-Margin: the smallest margins, spread over the clusters of a hierarchical clustering, small ones first."""
 
 import hashlib
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,13 +10,12 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from torch import Tensor
 
-from understudy.core.checks import positive
-from understudy.errors import UnderstudyError
+from understudy.checks import check_number, check_whole_number
 from understudy.strategies.clusters import Points, Space, check_space, k_means, table_of, turns
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks, top
 from understudy.strategies.uncertainty import margin
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 CELL_ITERATIONS = 10  # of the k-means that divides a large pool
 
@@ -40,11 +38,10 @@ class ClusterMargin:
     def __post_init__(self) -> None:
         check_space(self.on)
         for name in ("per_pick", "average_size"):
-            if not 1 <= getattr(self, name) < math.inf:
-                raise UnderstudyError(f"{name} must be 1 or more, and a number; got {getattr(self, name)}")
+            check_number(name, getattr(self, name), least=1)
         if self.distance is not None:
-            positive("distance", self.distance, zero=True)
-        checked_whole("cell_rows", self.cell_rows, 2)
+            check_number("distance", self.distance, least=0)
+        check_whole_number("cell_rows", self.cell_rows, 2)
 
     @property
     def needs(self) -> Needs:

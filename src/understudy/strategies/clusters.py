@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from understudy.errors import UnderstudyError
+from understudy.checks import check_choice
 from understudy.strategies.kcenter import Metric, kcenter_greedy
 from understudy.strategies.view import PoolView
 
@@ -36,8 +36,7 @@ def table_of(view: PoolView, on: Space) -> Float[Tensor, "n _"]:
 
 
 def check_space(on: str) -> None:
-    if on not in get_args(Space):
-        raise UnderstudyError(f"on must be one of {', '.join(get_args(Space))}; got {on!r}")
+    check_choice("on", on, get_args(Space))
 
 
 def unit_length(points: Float[Tensor, "*m d"]) -> Float[Tensor, "*m d"]:

@@ -1,6 +1,5 @@
 """DAL: the rows that a small classifier can tell from the labelled ones most surely."""
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,11 +9,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from understudy.errors import UnderstudyError
+from understudy.checks import check_number, check_whole_number
 from understudy.strategies.draws import seeded_layers, subset, torch_generator
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top, weighted_draw
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 BLOCK: Final = 4096  # rows a prediction takes at a time
 SHARPNESS: Final = 0.01  # of the draw: it falls by a factor e with each so much less probability
@@ -52,11 +51,10 @@ class DAL:
     def __post_init__(self) -> None:
         for name in ("sub_batches", "subsample", "max_epochs", "batch_size"):
             if getattr(self, name) is not None:
-                checked_whole(name, getattr(self, name), 1)
-        if not 0 < self.stop_above <= 1:
-            raise UnderstudyError(f"stop_above must be an accuracy above 0, at most 1; got {self.stop_above!r}")
-        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
-            raise UnderstudyError(f"learning_rate must be above 0; got {self.learning_rate!r}")
+                check_whole_number(name, getattr(self, name), 1)
+        check_number("stop_above", self.stop_above, above=0, most=1)
+        if self.learning_rate is not None:
+            check_number("learning_rate", self.learning_rate, above=0)
 
     @property
     def needs(self) -> Needs:

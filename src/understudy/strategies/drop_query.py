@@ -8,13 +8,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy, linear
 
-from understudy.core.checks import positive
+from understudy.checks import check_number, check_whole_number
 from understudy.errors import UnderstudyError
 from understudy.strategies.clusters import Points, k_means, nearest_members
 from understudy.strategies.draws import torch_generator
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 PATIENCE = 20  # epochs without
 LEAST_GAIN = 1e-3  # in the training loss
@@ -49,15 +49,14 @@ class DropQuery:
 
     def __post_init__(self) -> None:
         for name, least in (("passes", 1), ("threshold", 0), ("enough", 1), ("epochs", 1)):
-            checked_whole(name, getattr(self, name), least)
+            check_whole_number(name, getattr(self, name), least)
         if self.threshold >= self.passes:
             raise UnderstudyError(
                 f"threshold must be less than the {self.passes} passes, or nothing passes it; got {self.threshold}"
             )
-        if not 0 <= self.dropout < 1:
-            raise UnderstudyError(f"dropout must be 0 or more and less than 1; got {self.dropout}")
-        positive("learning_rate", self.learning_rate)
-        positive("weight_decay", self.weight_decay, zero=True)
+        check_number("dropout", self.dropout, least=0, below=1)
+        check_number("learning_rate", self.learning_rate, above=0)
+        check_number("weight_decay", self.weight_decay, least=0)
 
     @property
     def needs(self) -> Needs:

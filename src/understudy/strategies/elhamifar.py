@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.core.kernels import squared_distances
 from understudy.errors import UnderstudyError
 from understudy.strategies.geometry import as_points
@@ -17,7 +18,7 @@ from understudy.strategies.kcenter import Metric, kcenter_greedy, nearest_distan
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.uncertainty import entropy
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 Norm = Literal["2", "inf"]
 MOST_CANDIDATES: Final = 5_000  # ten matrices of 200 MB
@@ -43,16 +44,13 @@ class Elhamifar:
     tolerance: float = 1e-3
 
     def __post_init__(self) -> None:
-        if self.q not in ("2", "inf"):
-            raise UnderstudyError(f"q, the norm of a row, must be '2' or 'inf'; got {self.q!r}")
-        if not 1 <= self.sigma < math.inf:
-            raise UnderstudyError(f"sigma, the largest confidence, must be 1 or more; got {self.sigma}")
-        if self.lam is not None and not 0 < self.lam < math.inf:
-            raise UnderstudyError(f"lam must be a positive number, or None to fit the picks; got {self.lam}")
-        if not 0 < self.tolerance < 1:
-            raise UnderstudyError(f"tolerance must be between 0 and 1; got {self.tolerance}")
-        checked_whole("max_candidates", self.max_candidates, 1)
-        checked_whole("max_iterations", self.max_iterations, 1)
+        check_choice("q", self.q, get_args(Norm))
+        check_number("sigma", self.sigma, least=1)
+        if self.lam is not None:
+            check_number("lam", self.lam, above=0)
+        check_number("tolerance", self.tolerance, above=0, below=1)
+        check_whole_number("max_candidates", self.max_candidates, 1)
+        check_whole_number("max_iterations", self.max_iterations, 1)
         if self.max_candidates > MOST_CANDIDATES:
             raise UnderstudyError(
                 f"max_candidates must be at most {MOST_CANDIDATES:,}, as memory grows with its square; "

@@ -8,12 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from understudy.checks import check_whole_number
 from understudy.core.rows import FLOOR
 from understudy.core.surrogate import Surrogate
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.surrogate import SurrogateStrategy
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 ENTRIES: Final = 2**23  # covariances held at a time
 
@@ -30,7 +31,7 @@ class EMOC:
     process: SurrogateStrategy = field(init=False, repr=False)  # keeps basis and widths while the features are the same
 
     def __post_init__(self) -> None:
-        checked_whole("max_candidates", self.max_candidates, 1)
+        check_whole_number("max_candidates", self.max_candidates, 1)
         self.process = SurrogateStrategy(method="paper", basis_size=self.basis_size, width=self.width, noise=self.noise)
 
     @property

@@ -8,12 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from understudy.checks import check_whole_number
 from understudy.strategies.draws import subset
 from understudy.strategies.emoc import following, on_simplex, variance_of_answers
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.surrogate import SurrogateStrategy
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 ENTRIES: Final = 2**20  # pairs of a candidate and a row that is judged, at a time
 COVARIANCES: Final = 2**22
@@ -36,7 +37,7 @@ class ExpectedError:
 
     def __post_init__(self) -> None:
         for name in ("max_candidates", "max_judged", "max_labels"):
-            checked_whole(name, getattr(self, name), 1)
+            check_whole_number(name, getattr(self, name), 1)
         self.process = SurrogateStrategy(method="paper", basis_size=self.basis_size, width=self.width, noise=self.noise)
 
     @property

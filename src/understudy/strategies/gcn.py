@@ -9,12 +9,12 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid, normalize
 
-from understudy.errors import UnderstudyError
+from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.strategies.draws import torch_generator
 from understudy.strategies.kcenter import kcenter_greedy
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks, top
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 Rule = Literal["uncertain", "core"]
 Normalisation = Literal["columns", "rows"]
@@ -38,23 +38,16 @@ class SequentialGCN:
     normalisation: Normalisation = "columns"
 
     def __post_init__(self) -> None:
-        if self.rule not in get_args(Rule):
-            raise UnderstudyError(f"rule must be one of {', '.join(get_args(Rule))}; got {self.rule!r}")
-        if self.normalisation not in get_args(Normalisation):
-            known = ", ".join(get_args(Normalisation))
-            raise UnderstudyError(f"normalisation must be one of {known}; got {self.normalisation!r}")
+        check_choice("rule", self.rule, get_args(Rule))
+        check_choice("normalisation", self.normalisation, get_args(Normalisation))
         for name in ("width", "epochs", "subset_size"):
             if getattr(self, name) is not None:
-                checked_whole(name, getattr(self, name), 1)
+                check_whole_number(name, getattr(self, name), 1)
         for name in ("unlabelled_weight", "weight_decay"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise UnderstudyError(f"{name} must be 0 or more; got {getattr(self, name)}")
-        if not 0 < self.learning_rate < float("inf"):
-            raise UnderstudyError(f"learning_rate must be above 0; got {self.learning_rate}")
-        if not 0 <= self.dropout < 1:
-            raise UnderstudyError(f"dropout must be a share, 0 or more and below 1; got {self.dropout}")
-        if not 0 <= self.margin <= 1:
-            raise UnderstudyError(f"margin must be an output, 0 to 1; got {self.margin}")
+            check_number(name, getattr(self, name), least=0)
+        check_number("learning_rate", self.learning_rate, above=0)
+        check_number("dropout", self.dropout, least=0, below=1)
+        check_number("margin", self.margin, least=0, most=1)
 
     @property
     def needs(self) -> Needs:

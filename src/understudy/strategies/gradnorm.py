@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from understudy.errors import UnderstudyError
+from understudy.checks import check_choice
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView, check_subset_size
@@ -52,10 +52,8 @@ class GradNorm:
     subset_size: int | None = 25_000
 
     def __post_init__(self) -> None:
-        if self.scheme not in SLOPES:
-            raise UnderstudyError(f"scheme must be one of {', '.join(SLOPES)}; got {self.scheme!r}")
-        if self.layers not in get_args(Layers):
-            raise UnderstudyError(f"layers must be one of {', '.join(get_args(Layers))}; got {self.layers!r}")
+        check_choice("scheme", self.scheme, SLOPES)
+        check_choice("layers", self.layers, get_args(Layers))
         check_subset_size(self.subset_size)
 
     @property

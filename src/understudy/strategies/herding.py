@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from understudy.core.checks import one_of, positive
+from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.strategies.geometry import as_points, blocks, smallest_gap, squared_lengths
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.uncertainty import margin
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 KernelName = Literal["gaussian", "tophat"]
 KERNELS: Final[tuple[KernelName, ...]] = get_args(KernelName)
@@ -42,7 +42,7 @@ class MaxHerding:
 
     def __post_init__(self) -> None:
         _check_settings(self)
-        positive("bandwidth", self.bandwidth)
+        check_number("bandwidth", self.bandwidth, above=0)
 
     @property
     def needs(self) -> Needs:
@@ -70,7 +70,7 @@ class UHerding:
         _check_settings(self)
         for name in ("bandwidth", "temperature"):
             if getattr(self, name) is not None:
-                positive(name, getattr(self, name))
+                check_number(name, getattr(self, name), above=0)
 
     @property
     def needs(self) -> Needs:
@@ -274,7 +274,7 @@ def best_temperature(probs: Float[Tensor, "l c"], labels: Int[Tensor, "l"]) -> f
 
 
 def _check_settings(settings: Any) -> None:
-    one_of("kernel", settings.kernel, KERNELS)
+    check_choice("kernel", settings.kernel, KERNELS)
     for name in ("max_candidates", "max_targets"):
         if getattr(settings, name) is not None:
-            checked_whole(name, getattr(settings, name), 1)
+            check_whole_number(name, getattr(settings, name), 1)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from understudy.errors import UnderstudyError
+from understudy.checks import check_choice
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView
@@ -173,10 +173,8 @@ class FarthestFirst:
     start: Start = "taken"
 
     def __post_init__(self) -> None:
-        if self.metric not in METRICS:
-            raise UnderstudyError(f"metric must be one of {', '.join(METRICS)}; got {self.metric!r}")
-        if self.start not in get_args(Start):
-            raise UnderstudyError(f"start must be one of {', '.join(get_args(Start))}; got {self.start!r}")
+        check_choice("metric", self.metric, METRICS)
+        check_choice("start", self.start, get_args(Start))
 
     @property
     def needs(self) -> Needs:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from understudy.core.checks import one_of
+from understudy.checks import check_choice, check_whole_number
 from understudy.errors import UnderstudyError
 from understudy.strategies.clusters import (
     Points,
@@ -26,7 +26,7 @@ from understudy.strategies.portions import in_portions
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks, top
 from understudy.strategies.uncertainty import SCORES, Score
-from understudy.strategies.view import Picks, PoolView, Supply, checked_whole
+from understudy.strategies.view import Picks, PoolView, Supply
 
 Centres = Literal["means", "medoids"]
 # K-medoids holds the distances of twice as many rows; more picks are made portion by portion.
@@ -50,9 +50,9 @@ class KMeans:
     def __post_init__(self) -> None:
         check_space(self.on)
         if self.prefilter is not None:
-            checked_whole("prefilter", self.prefilter, 1)
-        one_of("uncertainty", self.uncertainty, tuple(SCORES))
-        one_of("centres", self.centres, get_args(Centres))
+            check_whole_number("prefilter", self.prefilter, 1)
+        check_choice("uncertainty", self.uncertainty, tuple(SCORES))
+        check_choice("centres", self.centres, get_args(Centres))
         if self.weighted and self.centres == "medoids":
             raise UnderstudyError("weights move means, not medoids; choose weighted=False or centres='means'")
 

@@ -16,9 +16,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.errors import UnderstudyError
 from understudy.hooks import Setup, Step, TrainingHook
-from understudy.strategies.view import checked_whole
 
 PairLoss = Literal["margin", "rank"]
 STREAM: Final = 2  # beside a model's seed: the module's weights have random numbers of their own
@@ -123,14 +123,11 @@ class LossPredictionHook(TrainingHook):
     pair_losses: list[Float[Tensor, "m"]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.pair_loss not in get_args(PairLoss):
-            raise UnderstudyError(f"pair_loss must be one of {', '.join(get_args(PairLoss))}; got {self.pair_loss!r}")
+        check_choice("pair_loss", self.pair_loss, get_args(PairLoss))
         for name in ("weight", "margin"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise UnderstudyError(f"{name} must be above 0; got {getattr(self, name)!r}")
-        if not 0 <= self.detach_after <= 1:
-            raise UnderstudyError(f"detach_after must be a share of the epochs, 0 to 1; got {self.detach_after!r}")
-        checked_whole("width", self.width, 1)
+            check_number(name, getattr(self, name), above=0)
+        check_number("detach_after", self.detach_after, least=0, most=1)
+        check_whole_number("width", self.width, 1)
 
     def begin(self, setup: Setup) -> None:
         self.module = _draw_module(setup.widths, self.width, setup.seeds, setup.labels.device)

@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from understudy.core.checks import positive
+from understudy.checks import check_number, check_whole_number
 from understudy.core.kernels import gaussian, squared_distances
 from understudy.strategies.draws import subset
 from understudy.strategies.portions import in_portions
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 TIE: Final = 1e-10  # logarithms closer than this differ by rounding
 
@@ -28,9 +28,9 @@ class MutualInformation:
     noise: float = 0.01
 
     def __post_init__(self) -> None:
-        checked_whole("max_candidates", self.max_candidates, 2)
-        positive("width", self.width)
-        positive("noise", self.noise)
+        check_whole_number("max_candidates", self.max_candidates, 2)
+        check_number("width", self.width, above=0)
+        check_number("noise", self.noise, above=0)
 
     @property
     def needs(self) -> Needs:

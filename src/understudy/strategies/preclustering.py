@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from understudy.core.checks import positive
+from understudy.checks import check_number, check_whole_number
 from understudy.errors import UnderstudyError
 from understudy.strategies.clusters import Points, k_medoids, nearest_centres, turns
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks, require_numbers
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 TRAINING_ITERATIONS: Final = 100
 
@@ -34,11 +34,11 @@ class PreClustering:
 
     def __post_init__(self) -> None:
         for name in ("coarse", "fine", "samples", "sample_size"):
-            checked_whole(name, getattr(self, name), 1)
+            check_whole_number(name, getattr(self, name), 1)
         if self.fine < self.coarse:
             raise UnderstudyError(f"fine must be as many clusters as coarse, {self.coarse}, or more; got {self.fine}")
         for name in ("width", "penalty"):
-            positive(name, getattr(self, name))
+            check_number(name, getattr(self, name), above=0)
 
     @property
     def needs(self) -> Needs:

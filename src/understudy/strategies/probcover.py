@@ -9,15 +9,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from understudy.checks import check_number, check_whole_number
 from understudy.core.kernels import squared_distances
-from understudy.errors import UnderstudyError
 from understudy.strategies.clusters import k_means
 from understudy.strategies.geometry import as_points, blocks
 from understudy.strategies.kcenter import kcenter_greedy, nearest_distances
 from understudy.strategies.neighbours import Neighbours
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 # Neighbours that are kept, four bytes each: 1 GiB. A pair is two, one of either point.
 MAX_PAIRS: Final = 2**28
@@ -33,11 +33,10 @@ class ProbCover:
     normalise: bool = True
 
     def __post_init__(self) -> None:
-        if self.delta is not None and not 0 < self.delta < math.inf:
-            raise UnderstudyError(f"delta must be a positive number, or None to estimate it; got {self.delta}")
-        if not 0 < self.alpha <= 1:
-            raise UnderstudyError(f"alpha, a share of balls, must be above 0 and at most 1; got {self.alpha}")
-        checked_whole("purity_rows", self.purity_rows, 1)
+        if self.delta is not None:
+            check_number("delta", self.delta, above=0)
+        check_number("alpha", self.alpha, above=0, most=1)
+        check_whole_number("purity_rows", self.purity_rows, 1)
 
     @property
     def needs(self) -> Needs:

@@ -11,11 +11,12 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, csr_array, eye_array, hstack
 from torch import Tensor
 
+from understudy.checks import check_number, check_whole_number
 from understudy.errors import UnderstudyError
 from understudy.strategies.kcenter import kcenter_greedy, nearest_distances
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 ROWS_AT_ONCE: Final = 256
 
@@ -29,9 +30,8 @@ class RobustCoreSet:
     time_limit: float = 30.0  # seconds for one radius; the solver that needs more has failed
 
     def __post_init__(self) -> None:
-        checked_whole("max_points", self.max_points, 1)
-        if not 0 <= self.outliers < 1:
-            raise UnderstudyError(f"outliers must be a share, 0 or more and below 1; got {self.outliers}")
+        check_whole_number("max_points", self.max_points, 1)
+        check_number("outliers", self.outliers, least=0, below=1)
         if not self.time_limit > 0:
             raise UnderstudyError(f"time_limit must be seconds above 0; got {self.time_limit}")
 

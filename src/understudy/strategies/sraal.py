@@ -14,7 +14,7 @@ from understudy.strategies.adversary import (
     Kl,
     Players,
     board_of,
-    checked_iterations,
+    check_iterations,
     discriminator_logits,
     game_of,
     least_like_labelled,
@@ -68,7 +68,7 @@ class Sraal:
 
     def __post_init__(self) -> None:
         check_on(self.on)
-        checked_iterations(self.iterations)
+        check_iterations(self.iterations)
         game_of(self)
 
     @property

@@ -12,14 +12,14 @@ from scipy.cluster.hierarchy import linkage
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from understudy.core.checks import positive
+from understudy.checks import check_number, check_whole_number
 from understudy.core.kernels import squared_distances
 from understudy.strategies.draws import subset
 from understudy.strategies.expected_error import NOTHING, expected_risk
 from understudy.strategies.portions import in_portions
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 NODES_AT_ONCE: Final = 512
 
@@ -35,11 +35,11 @@ class Subquery:
     prior: float = 1e-3
 
     def __post_init__(self) -> None:
-        checked_whole("max_candidates", self.max_candidates, 1)
-        checked_whole("max_rows", self.max_rows, 2)
-        checked_whole("neighbours", self.neighbours, 1)
-        positive("width", self.width)
-        positive("prior", self.prior)
+        check_whole_number("max_candidates", self.max_candidates, 1)
+        check_whole_number("max_rows", self.max_rows, 2)
+        check_whole_number("neighbours", self.neighbours, 1)
+        check_number("width", self.width, above=0)
+        check_number("prior", self.prior, above=0)
 
     @property
     def needs(self) -> Needs:

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from understudy.checks import check_choice, check_flag
 from understudy.core.options import Method, Options
 from understudy.core.surrogate import Surrogate
-from understudy.errors import UnderstudyError
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import UNLABELLED, Picks, PoolView
 
@@ -34,10 +34,8 @@ class SurrogateStrategy:
         on: Literal["features", "hidden"] = "features",
         **options: Any,
     ) -> None:
-        if on not in ("features", "hidden"):
-            raise UnderstudyError(f"on must be 'features' or 'hidden'; got {on!r}")
-        if not isinstance(blind, bool):
-            raise UnderstudyError(f"blind must be True or False; got {blind!r}")
+        check_choice("on", on, ("features", "hidden"))
+        check_flag("blind", blind)
         self.blind, self.on = blind, on
         self.options = Options.of(method, **options)
         self.surrogate: Surrogate | None = None

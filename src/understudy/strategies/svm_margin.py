@@ -12,11 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from torch import Tensor
 
-from understudy.core.checks import one_of, positive
+from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.core.kernels import gaussian, squared_distances
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 LOG: Final = logging.getLogger(__name__)
 Rule = Literal["simple", "maxmin", "ratio"]
@@ -50,11 +50,11 @@ class SVMMargin:
     max_candidates: int = 100
 
     def __post_init__(self) -> None:
-        one_of("rule", self.rule, get_args(Rule))
-        one_of("multiclass", self.multiclass, get_args(Multiclass))
-        one_of("kernel", self.kernel, get_args(Kernel))
-        positive("penalty", self.penalty)
-        checked_whole("max_candidates", self.max_candidates, 1)
+        check_choice("rule", self.rule, get_args(Rule))
+        check_choice("multiclass", self.multiclass, get_args(Multiclass))
+        check_choice("kernel", self.kernel, get_args(Kernel))
+        check_number("penalty", self.penalty, above=0)
+        check_whole_number("max_candidates", self.max_candidates, 1)
 
     @property
     def needs(self) -> Needs:

@@ -11,7 +11,7 @@ from understudy.strategies.adversary import (
     History,
     Kl,
     board_of,
-    checked_iterations,
+    check_iterations,
     discriminator_logits,
     game_of,
     least_like_labelled,
@@ -52,7 +52,7 @@ class TaVaal:
 
     def __post_init__(self) -> None:
         check_on(self.on)
-        checked_iterations(self.iterations)
+        check_iterations(self.iterations)
         check_subset_size(self.subset_size)
         game_of(self)
         self.hook = self.make_hook()

@@ -8,11 +8,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from understudy.checks import check_whole_number
 from understudy.core.kernels import squared_distances
 from understudy.strategies.clusters import BATCH_SIZE, Points, k_means
 from understudy.strategies.geometry import blocks
 from understudy.strategies.protocol import Needs
-from understudy.strategies.view import Picks, PoolView, checked_whole
+from understudy.strategies.view import Picks, PoolView
 
 LLOYD_UP_TO: Final = 50  # clusters; mini-batches beyond
 EPS: Final = 1e-5
@@ -31,7 +32,7 @@ class TypiClust:
 
     def __post_init__(self) -> None:
         for name in ("max_clusters", "min_cluster_size", "neighbours"):
-            checked_whole(name, getattr(self, name), 1)
+            check_whole_number(name, getattr(self, name), 1)
 
     @property
     def needs(self) -> Needs:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from understudy.errors import UnderstudyError
+from understudy.checks import check_choice
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView
@@ -49,8 +49,7 @@ class Uncertainty:
     score: Score = "entropy"
 
     def __post_init__(self) -> None:
-        if self.score not in SCORES:
-            raise UnderstudyError(f"score must be one of {', '.join(SCORES)}; got {self.score!r}")
+        check_choice("score", self.score, SCORES)
 
     @property
     def needs(self) -> Needs:

@@ -8,7 +8,7 @@ from understudy.strategies.adversary import (
     History,
     Kl,
     board_of,
-    checked_iterations,
+    check_iterations,
     discriminator_logits,
     game_of,
     least_like_labelled,
@@ -39,7 +39,7 @@ class Vaal:
 
     def __post_init__(self) -> None:
         check_on(self.on)
-        checked_iterations(self.iterations)
+        check_iterations(self.iterations)
         game_of(self)
 
     @property

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import operator
 import warnings
 from copy import copy
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from understudy.errors import PoolExhausted, UnderstudyError, UsageError
+from understudy.checks import check_whole_number
+from understudy.errors import PoolExhausted, UnderstudyError
 from understudy.strategies.draws import subset
 
 LOG: Final = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class PoolView:
         round: int | None = None,  # noqa: A002
         device: str | torch.device = "cpu",
     ) -> None:
-        self.n_classes = checked_whole("n_classes", n_classes, 1)
+        self.n_classes = check_whole_number("n_classes", n_classes, 1)
         self.device = torch.device(device)
         self.round = round
         self._set_rows(labels, pending, skipped, trained_on)
@@ -157,7 +157,7 @@ class PoolView:
 
         Never fewer than n: a subset that is too small for the picks is as large as they are.
         """
-        n = checked_whole("n", n, 1)
+        n = check_whole_number("n", n, 1)
         rows = self.is_open.nonzero()[:, 0]
         if len(rows) < n:
             raise PoolExhausted(
@@ -292,20 +292,10 @@ def _check_probabilities(name: str, probs: Tensor, n_classes: int) -> None:
         raise UnderstudyError(f"{name} must be probabilities, 0 or more with sum 1; take the softmax first")
 
 
-def checked_whole(name: str, value: Any, least: int) -> int:
-    try:
-        whole = operator.index(value)
-    except TypeError as error:
-        raise UsageError(f"{name} must be a whole number; got {value!r}") from error
-    if whole < least:
-        raise UsageError(f"{name} must be {least} or more; got {whole}")
-    return whole
-
-
 def check_subset_size(size: int | None) -> None:
     """At most so many rows are looked at; None for all."""
     if size is not None:
-        checked_whole("subset_size", size, 1)
+        check_whole_number("subset_size", size, 1)
 
 
 # What a strategy's needs are checked against.

@@ -1,6 +1,5 @@
 """Weight-decay scheduling: entropy, and a learner whose weight decay falls as labels come in."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -10,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from understudy.checks import check_choice, check_number
 from understudy.errors import UnderstudyError
 from understudy.hooks import Setup, Step, TrainingHook
 from understudy.strategies.protocol import Needs
@@ -86,12 +86,9 @@ class WeightSchedule:
     first_size: int | None = field(default=None, init=False)  # labels of the first training
 
     def __post_init__(self) -> None:
-        if self.form not in get_args(Form):
-            raise UnderstudyError(f"form must be one of {', '.join(get_args(Form))}; got {self.form!r}")
-        if not 0 <= self.alpha <= 1:
-            raise UnderstudyError(f"alpha must be the teacher's share of the loss, 0 to 1; got {self.alpha!r}")
-        if not 0 < self.temperature < math.inf:
-            raise UnderstudyError(f"temperature must be above 0; got {self.temperature!r}")
+        check_choice("form", self.form, get_args(Form))
+        check_number("alpha", self.alpha, least=0, most=1)
+        check_number("temperature", self.temperature, above=0)
         check_subset_size(self.subset_size)
 
     @property
