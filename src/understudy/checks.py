@@ -79,4 +79,4 @@ def _in_words(
 
 
 def _as_text(bound: float) -> str:
-    return f"{bound:g}" if isinstance(bound, float) else str(bound)
+    return repr(bound).removesuffix(".0")
