@@ -4,14 +4,14 @@ import hashlib
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.data.serving import CONTENT, Server, serving
+from tests.waiting import wait_until
 from understudy.data.downloads import download
 from understudy.errors import UnderstudyError
 
@@ -26,7 +26,7 @@ def server() -> Iterator[Server]:
 
 
 def get(server: Server, target: Path, checksum: str | None = None, attempts: int = 3) -> Path:
-    return download(server.url, target, checksum=checksum, progress=False, attempts=attempts, wait=0.01, timeout=5)
+    return download(server.url, target, checksum=checksum, progress=False, attempts=attempts, wait=0.01, timeout=60)
 
 
 def left_in(folder: Path) -> set[str]:
@@ -201,13 +201,6 @@ SCRIPT = (
 def another_process(server: Server, target: Path) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen([sys.executable, "-c", SCRIPT, server.url, str(target)]) as process:
         yield process
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def test_a_killed_process_is_continued_by_the_next(server: Server, tmp_path: Path) -> None:

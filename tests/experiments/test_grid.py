@@ -13,6 +13,7 @@ import pytest
 from filelock import FileLock
 
 from tests.experiments.small import LEARNER, SCHEDULE, dataset
+from tests.waiting import wait_until
 from understudy import UnderstudyError
 from understudy.experiments import grid
 from understudy.experiments.compare import Comparison, compare
@@ -111,7 +112,7 @@ def test_two_processes_on_one_folder_at_once_give_what_one_gives(whole: Path, tm
     out = tmp_path / "out"
     players = [started(out, 1, "margin", "learning_loss") for _ in range(2)]
     for player in players:
-        player.communicate(timeout=120)
+        player.communicate()
         assert player.returncode == 0
     assert results(out) == results(whole)
     assert not (out / "errors").exists()
@@ -171,7 +172,6 @@ def test_a_script_without_a_guard_ends_with_a_line_that_says_what_is_missing(tmp
         [sys.executable, str(script), str(out), "2", "random", "margin"],
         capture_output=True,
         text=True,
-        timeout=100,
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
     )
@@ -274,9 +274,7 @@ def test_nobody_is_left_behind_when_the_first_process_is_ended(
     """Killed outright it cannot tell its processes; interrupted from a terminal all of them hear of it."""
     out = tmp_path / "out"
     player = started(out, 2, "margin", "learning_loss")
-    deadline = time.monotonic() + 100
     while not list(out.glob("rounds/*/*/*.parquet")):
-        assert time.monotonic() < deadline
         assert player.poll() is None
         time.sleep(0.01)
     workers = [pid for pid, parent in running().items() if parent == player.pid]
@@ -285,11 +283,9 @@ def test_nobody_is_left_behind_when_the_first_process_is_ended(
         os.killpg(player.pid, how)
     else:
         player.kill()
-    player.communicate(timeout=60)
+    player.communicate()
     assert player.returncode != 0
-    while running().keys() & set(workers):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not running().keys() & set(workers))
     # What was stored is as good as any other: no half training, no half file.
     made(out, "margin", "learning_loss", controls=True).run(jobs=1, progress=False)
     assert results(out) == results(whole)

@@ -38,7 +38,7 @@ class Cluster:
         command = self.as_owner(str(self.programs / program), *arguments)
         # Not into pipes: the server inherits them, and they would never end.
         with (self.folder / "calls.txt").open("ab") as file:
-            done = subprocess.run(command, stdout=file, stderr=file, cwd=self.folder, env=environment(), timeout=60)
+            done = subprocess.run(command, stdout=file, stderr=file, cwd=self.folder, env=environment())
         assert done.returncode == 0, (self.folder / "calls.txt").read_text()
 
     def create(self) -> None:

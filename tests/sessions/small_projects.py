@@ -3,8 +3,7 @@
 import atexit
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.sessions.label_data import images
+from tests.waiting import wait_until
 from understudy.core.surrogate import Surrogate
 from understudy.projects.project import create_or_open
 from understudy.sessions.chooser import ledger_of
@@ -47,8 +47,8 @@ def template(kind: str, n: int, taught: int, settings: tuple[tuple[str, Any], ..
         for turn in range(taught):
             label_next(session, "teacher", f"t{turn}", turn % 2)
         if taught:
-            until(lambda: session.record.trainings)
-            until(lambda: not session.learning.is_busy)
+            wait_until(lambda: session.record.trainings)
+            wait_until(lambda: not session.learning.is_busy)
             session.release("teacher")
     finally:
         session.close()
@@ -87,13 +87,6 @@ def label_next(session: Session, annotator: str, key: str, label: int) -> Questi
     question = session.next(annotator)
     assert question.item is not None, question.reason
     return session.label(question.item, label, annotator, key).next
-
-
-def until(holds: Callable[[], object], seconds: float = 100.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def require_in_step(session: Session) -> None:

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sessions.small_projects import after_a_kill, copied, label_next, opened, require_in_step, until
+from tests.sessions.small_projects import after_a_kill, copied, label_next, opened, require_in_step
+from tests.waiting import wait_until
 from understudy.errors import Conflict, NotStored
 from understudy.sessions.log.events import Event
 from understudy.sessions.training.training import Failed
@@ -35,8 +36,8 @@ def test_the_first_model_comes_at_two_labels_in_two_classes_and_then_by_growth(t
         session.label(learnt, 2, "ann", "k4")
         bad = list(session.record.usable)[1]
         session.bad(bad, "bob", "k5")
-        until(lambda: session.record.trainings)
-        until(lambda: not session.learning.is_busy or len(session.record.trainings) > 1)
+        wait_until(lambda: session.record.trainings)
+        wait_until(lambda: not session.learning.is_busy or len(session.record.trainings) > 1)
         first = session.record.trainings[0].data
         assert (first["labels"], first["source"], first["learner"]) == (3, "learner", "quick")
         assert session.record.label_of(learnt) == 2
@@ -55,8 +56,8 @@ def test_a_learner_that_fails_stops_nobody_and_is_tried_again(tmp_path: Path) ->
     with opened(copied(tmp_path / "one", learner=f"{OWN}raising", retrain_growth=1.5)) as session:
         label_next(session, "ann", "k0", 0)
         label_next(session, "ann", "k1", 1)
-        until(lambda: session.record.failures)
-        until(lambda: not session.learning.is_busy)
+        wait_until(lambda: session.record.failures)
+        wait_until(lambda: not session.learning.is_busy)
         status = session.status().training
         assert (status.state, status.next_at) == ("failed", 3)
         assert status.reason is not None
@@ -64,7 +65,7 @@ def test_a_learner_that_fails_stops_nobody_and_is_tried_again(tmp_path: Path) ->
         assert session.progress().failures == [status.reason]
         label_next(session, "ann", "k2", 1)
         assert session.status().training.state == "running"
-        until(lambda: len(session.record.failures) == 2)
+        wait_until(lambda: len(session.record.failures) == 2)
         require_in_step(session)
 
 
@@ -89,9 +90,9 @@ def test_a_model_that_cannot_be_used_is_a_failure_and_no_more(tmp_path: Path) ->
         session.project.artifacts.write_text("in the way")
         label_next(session, "ann", "k0", 0)
         label_next(session, "ann", "k1", 1)
-        until(lambda: session.record.failures)
+        wait_until(lambda: session.record.failures)
         assert label_next(session, "ann", "k2", 1).item is not None
-        until(lambda: not session.learning.is_busy)
+        wait_until(lambda: not session.learning.is_busy)
         require_in_step(session)
 
 
@@ -110,8 +111,8 @@ def test_a_model_that_was_stored_though_nobody_could_say_so_is_used_in_the_end(
         monkeypatch.setattr(session._log, "append", lost_on_the_way_back)
         label_next(session, "ann", "k0", 0)
         label_next(session, "ann", "k1", 1)
-        until(lambda: session.record.failures)
-        until(lambda: not session.learning.is_busy)
+        wait_until(lambda: session.record.failures)
+        wait_until(lambda: not session.learning.is_busy)
         monkeypatch.undo()
         assert session.models.version is None
         label_next(session, "ann", "k2", 1)

@@ -4,7 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.sessions.small_projects import copied, label_next, opened, require_alike, until
+from tests.sessions.small_projects import copied, label_next, opened, require_alike
+from tests.waiting import wait_until
 from understudy.core.options import METHODS
 from understudy.errors import NotFound
 from understudy.sessions.models import best_influence
@@ -47,8 +48,8 @@ def test_models_are_scored_on_the_same_items(session: Session) -> None:
     for item in [item for item in range(40) if session.record.standing(item)[0] == "open"][:6]:
         session.label(item, item % 3, "ann", f"k{item}")
     session.train()
-    until(lambda: len(session.record.trainings) == 2)
-    until(lambda: not session.learning.is_busy)
+    wait_until(lambda: len(session.record.trainings) == 2)
+    wait_until(lambda: not session.learning.is_busy)
     assert session.models.right_on(truth, 0) == (len(rows), len(rows))
     change = session.models.change_on(truth, 0, 1)
     assert change is not None

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from tests.sessions.label_data import images
-from tests.sessions.small_projects import CALM, SMALL, copied, label_next, opened, require_in_step, until
+from tests.sessions.small_projects import CALM, SMALL, copied, label_next, opened, require_in_step
+from tests.waiting import wait_until
 from understudy.errors import Conflict, UnderstudyError
 from understudy.projects.project import create_or_open
 from understudy.sessions.opening import open_session
@@ -82,7 +83,7 @@ def test_classes_may_all_come_later(tmp_path: Path) -> None:
             label_next(session, "ann", f"k{place}", place)
             require_in_step(session)
         assert session.status().class_counts == [1, 1, 1]
-        until(lambda: session.record.trainings)
+        wait_until(lambda: session.record.trainings)
         require_in_step(session)
     finally:
         session.close()

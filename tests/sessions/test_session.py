@@ -19,8 +19,8 @@ from tests.sessions.small_projects import (
     opened,
     require_alike,
     require_in_step,
-    until,
 )
+from tests.waiting import wait_until
 from understudy.errors import Conflict, NotStored
 from understudy.labels.imported_labels import Imported, ImportedLabel, Tally
 from understudy.sessions import learning
@@ -405,8 +405,7 @@ def test_thirty_threads_at_once_leave_a_log_that_says_it_all(tmp_path: Path) -> 
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(100)
-        assert not any(thread.is_alive() for thread in threads)
+            thread.join()
         assert not faults
         events = list(session._log.read())
         assert [event.seq for event in events] == list(range(1, len(events) + 1))
@@ -535,5 +534,5 @@ def test_when_every_item_has_an_answer_a_last_model_learns_all_of_them(tmp_path:
         while session.next("ann").item is not None:
             label_next(session, "ann", f"k{turn}", turn % 2)
             turn += 1
-        until(lambda: len(session.record.trainings) == 2)
+        wait_until(lambda: len(session.record.trainings) == 2)
         assert session.record.trainings[1].data["labels"] == len(session.record.usable)

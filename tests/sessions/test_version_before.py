@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sessions.small_projects import opened, until
+from tests.sessions.small_projects import opened
+from tests.waiting import wait_until
 from understudy.sessions.session import Session
 
 # `project.json` of `understudy label --demo` as commit 672e39c wrote it, trained seldom so that a test is quick.
@@ -32,7 +33,7 @@ def answer(session: Session, count: int) -> list[int]:
         item = session.next("ann").item
         assert item is not None
         session.label(item, item % 3, "ann", f"k{item}")
-        until(lambda: not session.learning.is_busy)
+        wait_until(lambda: not session.learning.is_busy)
         items.append(item)
     return items
 
@@ -47,7 +48,7 @@ def test_a_project_of_the_version_before_goes_on_as_it_would_have(tmp_path: Path
         assert (options.method, options.basis_points(1297)) == ("paper", 500)
         assert answer(session, len(ASKED)) == ASKED
         session.train()
-        until(lambda: not session.learning.is_busy)
+        wait_until(lambda: not session.learning.is_busy)
     forget_the_method(folder)
     with opened(folder) as session:
         assert answer(session, len(ASKED_THEN)) == ASKED_THEN

@@ -36,10 +36,9 @@ class Killable:
             )
 
     def until_ready(self) -> None:
-        end = time.monotonic() + 60
-        while time.monotonic() < end and self.processes[-1].poll() is None:
+        while self.processes[-1].poll() is None:
             try:
-                if httpx.get(f"{self.url}api/status").json()["phase"] == "ready":
+                if httpx.get(f"{self.url}api/status", timeout=None).json()["phase"] == "ready":
                     return
             except httpx.HTTPError:
                 pass
@@ -48,10 +47,10 @@ class Killable:
 
     def kill(self) -> None:
         self.processes[-1].send_signal(signal.SIGKILL)
-        self.processes[-1].wait(10)
+        self.processes[-1].wait()
 
     def end(self) -> None:
         for process in self.processes:
             with suppress(ProcessLookupError):  # none of them is left
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
+            process.wait()

@@ -161,12 +161,11 @@ def test_a_link_does_not_open_where_a_password_is_wanted_nor_a_login_where_links
 def test_guesses_at_once_are_counted_like_guesses_in_a_row(behind_password: Served) -> None:
     def guess(number: int) -> int:
         body = {"annotator": "eve", "password": f"guess {number}"}
-        return httpx.post(f"{behind_password.url}/api/login", json=body, timeout=20).status_code
+        return httpx.post(f"{behind_password.url}/api/login", json=body, timeout=None).status_code
 
     with ThreadPoolExecutor(20) as pool:
         found = Counter(pool.map(guess, range(60)))
-    assert found[401] + found[429] == 60
-    assert found[401] <= 10  # five, and a few more if this takes long
+    assert found == {401: 5, 429: 55}
 
 
 def test_guessing_passwords_is_slow(behind_password: Served) -> None:

@@ -57,8 +57,8 @@ def test_a_link_from_elsewhere_lets_its_owner_in_with_one_step_between(people: S
 
 
 def test_a_browser_without_cookies_is_not_sent_round_and_round(people: Served) -> None:
-    address = next_address(httpx.get(f"{people.url}/?token={people.tokens['ann']}"))
-    stopped = httpx.get(people.url + address)
+    address = next_address(httpx.get(f"{people.url}/?token={people.tokens['ann']}", timeout=None))
+    stopped = httpx.get(people.url + address, timeout=None)
     assert "needs cookies" in stopped.text
     assert "refresh" not in stopped.text
 
@@ -82,7 +82,7 @@ def test_nobody_becomes_another_without_being_asked(people: Served) -> None:
 def test_the_cookie_of_a_login_is_no_link(behind_password: Served) -> None:
     body = {"annotator": "ann", "password": "open sesame"}
     cookie = behind_password.client.post("/api/login", json=body).cookies
-    answer = httpx.get(f"{behind_password.url}/?token={next(iter(cookie.values()))}")
+    answer = httpx.get(f"{behind_password.url}/?token={next(iter(cookie.values()))}", timeout=None)
     assert answer.status_code == 401
     assert "set-cookie" not in answer.headers
 

@@ -2,16 +2,16 @@
 
 import io
 import socket
-import time
 import zipfile
 
 import httpx
 import pytest
 
+from tests.waiting import wait_until
 from tests.web.serving import Served
 from understudy.labels.formats import FORMATS
 from understudy.sessions.session import Session
-from understudy.web.guard import MOST_IMPORTED
+from understudy.web.guard import MOST_IMPORTED, Guard
 
 RAW = {"Content-Type": "application/octet-stream"}
 
@@ -63,6 +63,13 @@ def test_what_cannot_be_read_or_is_too_much_is_refused(server: Served) -> None:
     assert server.client.get("/api/export?format=../../etc/passwd").status_code == 422
 
 
+def guard_of(server: Served) -> Guard:
+    layer = server.app.middleware_stack
+    while not isinstance(layer, Guard):
+        layer = layer.app
+    return layer
+
+
 def test_a_second_import_waits_for_the_first_and_half_a_file_is_none(server: Served, session: Session) -> None:
     sent = table(session, (520, "3", "zoe"), (521, "4", "zoe"))
     head = "POST /api/import?annotator=ann HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
@@ -73,13 +80,11 @@ def test_a_second_import_waits_for_the_first_and_half_a_file_is_none(server: Ser
 
     with socket.create_connection((host, int(port))) as first:
         first.sendall(f"{head}Content-Length: {len(sent) + 1}\r\n\r\n".encode() + sent)
-        time.sleep(0.2)  # it is being heard
+        wait_until(lambda: guard_of(server).importing)
         second = bring()
         assert (second.status_code, "under way" in second.json()["detail"]) == (409, True)
-    for _ in range(100):  # until the server has noticed that the first one hung up
-        if (again := bring()).status_code != 409:
-            break
-        time.sleep(0.02)
+    wait_until(lambda: not guard_of(server).importing)  # the server has noticed that the first one hung up
+    again = bring()
     assert (again.status_code, again.json()["added"]) == (200, 2)
 
 

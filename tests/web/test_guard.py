@@ -186,7 +186,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(server: Served, monkeypat
 
 def connection(server: Served) -> socket.socket:
     parts = urlsplit(server.url)
-    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=10)
+    return socket.create_connection((parts.hostname or "", parts.port or 0))
 
 
 def raw(server: Served, request: bytes) -> bytes:
@@ -200,4 +200,4 @@ def raw(server: Served, request: bytes) -> bytes:
 
 
 def test_a_client_of_httpx_is_a_program_like_any_other(server: Served) -> None:
-    assert httpx.get(f"{server.url}/api/me").json() == {"annotator": None, "login": False, "fixed": False}
+    assert httpx.get(f"{server.url}/api/me", timeout=None).json() == {"annotator": None, "login": False, "fixed": False}

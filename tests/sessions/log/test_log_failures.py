@@ -22,6 +22,7 @@ from sqlalchemy import text
 
 from tests.sessions import postgres
 from tests.sessions.stores import Place, labelled, place_in
+from tests.waiting import wait_until
 from understudy.errors import NotStored, UnderstudyError
 from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
@@ -44,15 +45,7 @@ def meanwhile(work: Callable[[], object]) -> Iterator[threading.Thread]:
     try:
         yield thread
     finally:
-        thread.join(30)
-        assert not thread.is_alive()
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
+        thread.join()
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
@@ -125,7 +118,7 @@ def test_a_disk_that_fails_in_the_middle_is_said_and_survived(tmp_path: Path) ->
     """
     url = sqlite_url(tmp_path / "log.sqlite3")
     command = [sys.executable, "-c", textwrap.dedent(program), url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     said, stored = json.loads(done.stdout)
     assert len(said) >= 3

@@ -4,7 +4,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.waiting import wait_until
 from understudy.errors import NotFound, NotStored, UnderstudyError
 from understudy.sessions.training.artifacts import Artifacts, Predictions
 
@@ -96,9 +96,7 @@ def test_a_writer_killed_at_any_moment_leaves_whole_files_and_drafts_that_can_be
     )
     writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
     try:
-        until = time.monotonic() + 60
-        while len(list(tmp_path.glob("*.bin"))) < 5 and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(lambda: len(list(tmp_path.glob("*.bin"))) >= 5)
     finally:
         writer.send_signal(signal.SIGKILL)
         writer.wait()

@@ -3,7 +3,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.waiting import is_running, wait_until
 from understudy import load
 from understudy.core.surrogate import Surrogate
 from understudy.errors import Conflict, UnderstudyError
@@ -39,7 +40,7 @@ class Bench:
 
     def run(self, job: Job) -> Trained | Failed:
         self.trainer.start(job)
-        return self.reports.get(timeout=120)
+        return self.reports.get()
 
     def trained(self, job: Job) -> Trained:
         report = self.run(job)
@@ -55,7 +56,7 @@ class Bench:
 
     def asleep(self) -> int:
         """The process of a learner that sleeps, once it does."""
-        assert until(lambda: (self.folder / "asleep").exists() and bool((self.folder / "asleep").read_text()))
+        wait_until(lambda: (self.folder / "asleep").exists() and bool((self.folder / "asleep").read_text()))
         return int((self.folder / "asleep").read_text())
 
 
@@ -90,21 +91,6 @@ def job_of(n: int, learner: str = "quick", **given: Any) -> Job:
         "until": n, "rows": rows[:-3], "labels": Y[rows[:-3]], "n_classes": 10, "learner": learner, "seed": 3,
         "ledger": ledger, "surrogate": OPTIONS, **given,
     })  # fmt: skip
-
-
-def until(check: Callable[[], bool], seconds: float = 60) -> bool:
-    end = time.monotonic() + seconds
-    while not check() and time.monotonic() < end:
-        time.sleep(0.02)
-    return check()
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
 
 
 def test_a_training_gives_a_model_predictions_and_an_anchor_that_picks_as_one_made_here(
@@ -179,7 +165,7 @@ def test_one_training_at_a_time_and_stopping_it_is_no_report(bench: Bench) -> No
     pid = bench.asleep()
     assert os.getpriority(os.PRIO_PROCESS, pid) >= 10
     bench.trainer.stop()
-    assert until(lambda: not is_alive(pid), 5)
+    wait_until(lambda: not is_running(pid))
     assert bench.trainer.running is None
     bench.trainer.start(job_of(20))
     bench.trainer.stop()  # at once, perhaps before there is a process
@@ -191,7 +177,7 @@ def test_one_training_at_a_time_and_stopping_it_is_no_report(bench: Bench) -> No
 def test_making_the_set_up_can_be_stopped(bench: Bench) -> None:
     with ThreadPoolExecutor(1) as other:
         made = other.submit(bench.trainer.prepare, 10, OPTIONS)
-        assert until(lambda: bench.trainer.started_at is not None)
+        wait_until(lambda: bench.trainer.started_at is not None)
         bench.trainer.stop()
         with pytest.raises(UnderstudyError, match="was stopped"):
             made.result()
@@ -211,8 +197,8 @@ def test_a_job_that_cannot_be_written_fails_and_what_is_done_then_may_start_the_
     trainer = Trainer(bench.folder / "work", bench.artifacts, bench.folder / "features.npy", done)
     (bench.folder / "work").write_text("in the way")
     trainer.start(job_of(20))
-    over.get(timeout=60)
-    reports = [ends.get(timeout=1), ends.get(timeout=1)]
+    over.get()
+    reports = [ends.get(), ends.get()]
     assert [report.job.until for report in reports] == [20, 21]
     assert all(isinstance(report, Failed) and "cannot write to" in report.reason for report in reports)
 
@@ -231,11 +217,11 @@ def test_the_training_process_ends_soon_after_its_parent_is_killed(bench: Bench)
     parent = subprocess.Popen([sys.executable, "-c", code, str(bench.folder)], cwd=Path(__file__).parents[3])
     try:
         pid = bench.asleep()
-        assert is_alive(pid)
+        assert is_running(pid)
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-    assert until(lambda: not is_alive(pid), 5)
+    wait_until(lambda: not is_running(pid))
 
 
 @pytest.mark.parametrize(
