@@ -208,8 +208,8 @@ def probe(server: Server, engine: NeverDied, number: int) -> tuple[bool, int] | 
     engine.catch_up()
     swaps, expected = engine.swaps, engine.best()
     name = f"probe {number}"
-    asked = httpx.post(f"{server.url}/api/next", json={"annotator": name}, timeout=10).json()
-    httpx.post(f"{server.url}/api/release", json={"annotator": name}, timeout=10).raise_for_status()
+    asked = httpx.post(f"{server.url}/api/next", json={"annotator": name}, timeout=None).json()
+    httpx.post(f"{server.url}/api/release", json={"annotator": name}, timeout=None).raise_for_status()
     engine.catch_up()
     if asked["ask"] != "choice" or engine.swaps > swaps:
         return None
@@ -248,7 +248,7 @@ def measure(kills: int, labels: int, store: str | None, seed: int, folder: Path,
         time.sleep(0.01)
     enough.set()
     for client in clients:
-        client.join(30)
+        client.join()
     check(clients)
     engine.catch_up()
     server.kill()
@@ -258,10 +258,7 @@ def measure(kills: int, labels: int, store: str | None, seed: int, folder: Path,
 def let_train(server: Server, gate: threading.Event) -> None:
     """Hold the clients until the training that runs is over."""
     gate.clear()
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        if httpx.get(f"{server.url}/api/status", timeout=10).json()["training"]["state"] != "running":
-            break
+    while httpx.get(f"{server.url}/api/status", timeout=None).json()["training"]["state"] == "running":
         time.sleep(0.1)
     gate.set()
 

@@ -63,7 +63,6 @@ def test_a_model_leaves_with_a_loader_that_needs_no_understudy(tmp_path: Path) -
         cwd=tmp_path / "elsewhere",
         capture_output=True,
         text=True,
-        timeout=60,
         check=True,
     )
     assert done.stdout.split() == ["pixels?size=8", "no", "yes"]

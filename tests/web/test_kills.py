@@ -1,4 +1,4 @@
-"""A server killed five times while four people label: nothing is lost or doubled, and it goes on where it was."""
+"""A server killed three times while four people label: nothing is lost or doubled, and it goes on where it was."""
 
 from pathlib import Path
 
@@ -19,10 +19,10 @@ def test_every_answer_is_in_the_log_once_and_the_next_item_is_that_of_an_engine_
     if store == "postgresql":
         running: Cluster = request.getfixturevalue("cluster")
         url = running.url()
-    found = script("label_kills").measure(5, 150, url, seed=1, folder=tmp_path, say=False)
-    assert found["kills"] == 5
-    assert found["labels"] >= 150
+    found = script("label_kills").measure(3, 90, url, seed=1, folder=tmp_path, say=False)
+    assert found["kills"] == 3
+    assert found["labels"] >= 90
     assert found["sent_again"] > 0  # calls were under way when it was killed
     assert (found["lost"], found["changed"], found["doubled"]) == (0, 0, 0)
     assert found["trainings"] > 0
-    assert found["next_item_same"] == found["next_item_compared"] >= 2
+    assert found["next_item_same"] == found["next_item_compared"] >= 1
