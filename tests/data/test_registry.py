@@ -12,7 +12,7 @@ from tests.data.serving import Server, offer, only_our_own, serving
 from understudy.data.archives import Limits
 from understudy.data.datasets import DATASETS, NAMES, fetch, find, load_named, status
 from understudy.data.datasets.registry import home_of
-from understudy.data.datasets.source import Source
+from understudy.data.datasets.source import DatasetSource
 from understudy.errors import UnderstudyError
 
 
@@ -176,7 +176,7 @@ def test_the_documentation_has_the_sizes_and_limits_of_the_code() -> None:
 
 
 @pytest.mark.parametrize("source", [source for source in DATASETS.values() if source.files], ids=lambda s: s.name)
-def test_official_files_have_addresses_and_sums(source: Source) -> None:
+def test_official_files_have_addresses_and_sums(source: DatasetSource) -> None:
     for file in source.files:
         assert file.url.startswith("http")
         assert file.url.endswith(file.name)

@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.sessions.label_data import images, prepared
-from understudy.data import places, shown_items
+from understudy.data import shown_items, user_folders
 from understudy.data.encoders import make_encoder
 from understudy.data.faults import ItemFault
+from understudy.data.feature_store import open_store
 from understudy.data.items import content_of
-from understudy.data.store import opened
 from understudy.projects.project import create_or_open
 
 SMALL = "pixels?size=4"
@@ -69,7 +69,7 @@ def test_a_file_that_becomes_a_link_between_the_look_and_the_reading_is_not_foll
 def test_a_project_waits_for_another_that_uses_its_encoder(tmp_path: Path) -> None:
     project = create_or_open(images(tmp_path / "photos", ["a.png", "b.png"]), encoder=SMALL)
     encoder = make_encoder(SMALL)
-    other = opened(places.features() / encoder.identity, dim=encoder.dim, encoder=SMALL)
+    other = open_store(user_folders.features_folder() / encoder.identity, dim=encoder.dim, encoder=SMALL)
     other.__enter__()
     told: list[tuple[int, int, str]] = []
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from understudy import UnderstudyError
 from understudy.data.faults import FaultsFound
-from understudy.data.features import Origin, drafted
+from understudy.data.features import FeaturesOrigin, draft_features
 from understudy.data.pool import Dataset, Pool
 from understudy.data.sources import load
 
@@ -158,9 +158,14 @@ def test_bad_arguments_get_one_line(source: Any, options: dict[str, Any], messag
 
 def test_a_folder_of_features_is_recognised_by_its_card(folder: Path) -> None:
     pool = load(folder / "a.jsonl").pool
-    written = {"digests": [b"0" * 16], "stamps": [None], "faults": [], "origin": Origin("pixels", "1", "a.jsonl")}
+    written = {
+        "digests": [b"0" * 16],
+        "stamps": [None],
+        "faults": [],
+        "origin": FeaturesOrigin("pixels", "1", "a.jsonl"),
+    }
     for name in ("features", "features/test"):
-        with drafted(folder / name, pool, [X[:1]], dim=3, **written):  # type: ignore[arg-type]
+        with draft_features(folder / name, pool, [X[:1]], dim=3, **written):  # type: ignore[arg-type]
             pass
     dataset = load(folder / "features")
     assert dataset.name == "features"

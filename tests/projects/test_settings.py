@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.data.labels import checked_class
+from understudy.data.class_names import checked_class
 from understudy.errors import UnderstudyError
 from understudy.projects.settings import Settings
 

@@ -14,8 +14,8 @@ from understudy.projects.project import create_or_open
 from understudy.sessions.opening import open_session
 from understudy.sessions.session import Session
 from understudy.web.access import Access
-from understudy.web.holder import Holder
 from understudy.web.server import Address, Server, listen, server_of
+from understudy.web.session_holder import SessionHolder
 
 
 @dataclass
@@ -34,9 +34,9 @@ class Served:
 
 
 @contextmanager
-def served(session: Session | Holder, access: Access | None = None) -> Iterator[Served]:
+def served(session: Session | SessionHolder, access: Access | None = None) -> Iterator[Served]:
     """A server on a free port, stopped at the end."""
-    holder = session if isinstance(session, Holder) else Holder(session)
+    holder = session if isinstance(session, SessionHolder) else SessionHolder(session)
     listening = listen(Address(port=0))
     server = server_of(holder, Access() if access is None else access)
     thread = threading.Thread(target=server.run, args=([listening],))

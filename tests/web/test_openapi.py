@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.web.serving import Served, opened, served
-from understudy.web.answers import MEANINGS
+from understudy.web.error_responses import MEANINGS
 
 # Bytes that hold no labels are refused, and no description of bytes can say which those are.
 EXCEPT = """

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib import format as npy
 from safetensors import SafetensorError, safe_open
 
-from understudy.data import labels
+from understudy.data import class_names
 from understudy.data.faults import Fault
 from understudy.data.items import ArrayImages, printable
 from understudy.data.pool import Dataset, Pool
@@ -106,7 +106,7 @@ def _one_pool(
     ids = tuple(f"{unit} {row}" for row in range(n)) if given_ids is None else _checked_ids(given_ids, n)
     if names is not None and len(names) != n:
         raise UnderstudyError(f"{n:,} rows of features but {len(names):,} labels; give one label a row, -1 for none")
-    rows, faulty = (None, {}) if names is None else labels.rows_of(names, classes, ids)
+    rows, faulty = (None, {}) if names is None else class_names.rows_of(names, classes, ids)
     if values.dtype == np.uint8 and values.ndim in (3, 4):
         grey = values[..., 0] if values.ndim == 4 and values.shape[3] == 1 else values
         return Pool(ids, items=ArrayImages(grey), labels=rows, classes=classes).without(faulty)
@@ -156,7 +156,7 @@ def _label_column(values: np.ndarray, role: str) -> np.ndarray:
         return column
     if column.dtype.kind not in "fiub":
         raise UnderstudyError(f"{role} must be whole numbers or strings; got {column.dtype}")
-    return labels.whole(column, role)
+    return class_names.whole_numbers(column, role)
 
 
 def _in_names(
@@ -164,14 +164,14 @@ def _in_names(
 ) -> tuple[dict[str, list[str]], tuple[str, ...]]:
     """Every label by the name of its class, and the classes: the caller's, else the file's, else what is found."""
     numbers = [column for column in columns.values() if column.dtype.kind == "i"]
-    numbering = own or known or labels.numbering(*numbers)
+    numbering = own or known or class_names.number_classes(*numbers)
     named = {
-        role: labels.named(column, numbering) if column.dtype.kind == "i" else _texts_of(column)
+        role: class_names.names_of(column, numbering) if column.dtype.kind == "i" else _texts_of(column)
         for role, column in columns.items()
     }
     if known or own:
         return named, tuple(known or own or ())
-    found = labels.sorted_classes(name for names in named.values() for name in names)
+    found = class_names.sorted_classes(name for names in named.values() for name in names)
     return named, tuple(numbering) if len(numbers) == len(columns) else found
 
 

@@ -22,30 +22,30 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from understudy.data import places
+from understudy.data import user_folders
 from understudy.data.encoders.protocol import Encoder, Prepared
 from understudy.data.faults import Fault, ItemFault, OnError, checked_on_error, listing, settle
+from understudy.data.feature_store import FeatureStore, Note, open_store
 from understudy.data.features import (
     ABOUT,
     TEST,
     Embedding,
-    Origin,
+    FeaturesOrigin,
     digest_of,
-    drafted,
+    draft_features,
     errors_in_one_line,
     open_features,
-    promised,
     require_free,
+    reserve_folder,
 )
 from understudy.data.items import Items, Stamp
 from understudy.data.pool import Dataset, Pool
-from understudy.data.store import Note, Store, opened
 from understudy.errors import UnderstudyError, UsageError
 from understudy.messages import count_of
 
 __all__ = ["Embedding", "Interrupted", "embed", "embed_dataset", "open_features"]
 
-BLOCK: Final = 1024  # rows written at a time
+ROWS_PER_BLOCK: Final = 1024  # rows written at a time
 
 T = TypeVar("T")
 
@@ -118,29 +118,29 @@ def _embed_parts(
     """Features of pools in a folder each; what was in the folders `replaced` before is not valid any more."""
     on_error = checked_on_error(on_error)
     items = {out: _checked(pool, encoder, batch_size) for out, pool in parts.items()}
-    folder = (cache or places.features()) / encoder.identity
+    folder = (cache or user_folders.features_folder()) / encoder.identity
     with errors_in_one_line(), ExitStack() as stack:
         for out in parts:
             require_free(out)
-            stack.enter_context(promised(out))
-        store = stack.enter_context(opened(folder, dim=encoder.dim, encoder=encoder.name, on_wait=on_wait))
-        runs = {out: Run(pool, items[out], encoder, store, batch_size) for out, pool in parts.items()}
+            stack.enter_context(reserve_folder(out))
+        store = stack.enter_context(open_store(folder, dim=encoder.dim, encoder=encoder.name, on_wait=on_wait))
+        runs = {out: EmbeddingRun(pool, items[out], encoder, store, batch_size) for out, pool in parts.items()}
         for run in runs.values():
             with _bar(len(run.pool), encoder.name, progress, on_progress) as advance:
-                run.go(workers or min(8, os.cpu_count() or 1), advance)
+                run.embed_all(workers or min(8, os.cpu_count() or 1), advance)
         settle([fault for run in runs.values() for fault in run.faults()], on_error)
-        origin = Origin(encoder.name, encoder.identity, source)
+        origin = FeaturesOrigin(encoder.name, encoder.identity, source)
         with ExitStack() as drafts:
             # Put in place from the last to the first: where the pool's features are whole, so are the test set's.
             for out, run in runs.items():
-                drafts.enter_context(run.drafted(out, origin))
+                drafts.enter_context(run.draft(out, origin))
             for out in replaced:
                 (out / ABOUT).unlink(missing_ok=True)
     return [run.embedding(out) for out, run in runs.items()]
 
 
 @dataclass(frozen=True, slots=True)  # there are as many as items
-class Look:
+class ItemCheck:
     """What reading an item found: who it is and what is to be said of it."""
 
     digest: bytes = b""
@@ -150,23 +150,23 @@ class Look:
 
 
 @dataclass
-class Run:
+class EmbeddingRun:
     """One walk over a pool, in order."""
 
     pool: Pool
     items: Items
     encoder: Encoder
-    store: Store
+    store: FeatureStore
     batch_size: int
-    looks: list[Look] = field(default_factory=list)
+    checks: list[ItemCheck] = field(default_factory=list)
     batch: dict[bytes, Prepared] = field(default_factory=dict)
     notes: dict[bytes, list[Note]] = field(default_factory=dict)
     computed: int = 0
     fresh: set[bytes] = field(default_factory=set)
-    unfinite: set[bytes] = field(default_factory=set)
+    not_finite: set[bytes] = field(default_factory=set)
     seconds: float = 0.0
 
-    def go(self, workers: int, advance: Callable[[], None]) -> None:
+    def embed_all(self, workers: int, advance: Callable[[], None]) -> None:
         # As many items wait as one batch needs, and a few more for the threads to work on.
         ahead = self.batch_size + 2 * workers
         start = time.perf_counter()
@@ -174,18 +174,18 @@ class Run:
             # Pillow warns of images that might be attacks; from threads, this is the only way to hear it.
             with warnings.catch_warnings():
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
-                for look, prepared in _in_order(self.look, len(self.pool), workers, ahead):
-                    self.take(look, prepared)
+                for check, prepared in _in_order(self.check_item, len(self.pool), workers, ahead):
+                    self.take(check, prepared)
                     advance()
                 self.compute()
             self.seconds = time.perf_counter() - start
         except KeyboardInterrupt:
-            done = len(self.looks) - len(self.batch)
+            done = len(self.checks) - len(self.batch)
             raise Interrupted(
                 f"interrupted after {done:,} of {len(self.pool):,} items; run the same command to go on"
             ) from None
 
-    def look(self, row: int) -> tuple[Look, Prepared | None]:
+    def check_item(self, row: int) -> tuple[ItemCheck, Prepared | None]:
         """Read an item, and prepare it unless its features are known. Runs in a thread."""
         name = self.pool.ids[row]
         try:
@@ -195,29 +195,29 @@ class Run:
             known = self.store.get(digest)
             if known is not None:
                 if not np.isfinite(known).all():
-                    self.unfinite.add(digest)
+                    self.not_finite.add(digest)
                 noted = self.store.notes.get(digest, [])
-                return Look(digest, stamp, tuple(Fault(name, *note, used=True) for note in noted)), None
+                return ItemCheck(digest, stamp, tuple(Fault(name, *note, used=True) for note in noted)), None
             item, notes = self.items.decode(row, content)
-            prepared = self.prepared(name, item)
+            prepared = self.prepare_item(name, item)
         except ItemFault as error:
-            return Look(faults=(replace(error.fault, item=name),), is_usable=False), None
-        return Look(digest, stamp, tuple(replace(note, item=name) for note in notes)), prepared
+            return ItemCheck(faults=(replace(error.fault, item=name),), is_usable=False), None
+        return ItemCheck(digest, stamp, tuple(replace(note, item=name) for note in notes)), prepared
 
-    def prepared(self, name: str, item: Image.Image | str) -> Prepared:
+    def prepare_item(self, name: str, item: Image.Image | str) -> Prepared:
         try:
             return self.encoder.prepare(item)
         except Exception as error:  # one odd item must not end a run of a million
             problem = f"{self.encoder.name} cannot prepare it ({type(error).__name__}: {error})"
             raise ItemFault(Fault(name, problem, "remove it, or mend the encoder")) from error
 
-    def take(self, look: Look, prepared: Prepared | None) -> None:
-        self.looks.append(look)
-        if prepared is None or look.digest in self.batch or look.digest in self.fresh:
+    def take(self, check: ItemCheck, prepared: Prepared | None) -> None:
+        self.checks.append(check)
+        if prepared is None or check.digest in self.batch or check.digest in self.fresh:
             return  # known, unusable, or the same content as an item before
-        self.batch[look.digest] = prepared
-        if look.faults:
-            self.notes[look.digest] = [(fault.problem, fault.remedy) for fault in look.faults]
+        self.batch[check.digest] = prepared
+        if check.faults:
+            self.notes[check.digest] = [(fault.problem, fault.remedy) for fault in check.faults]
         if len(self.batch) == self.batch_size:
             self.compute()
 
@@ -236,58 +236,58 @@ class Run:
             )
         digests = list(self.batch)
         self.store.append(digests, vectors, self.notes)
-        self.unfinite.update(digests[i] for i in np.flatnonzero(~np.isfinite(vectors).all(1)))
+        self.not_finite.update(digests[i] for i in np.flatnonzero(~np.isfinite(vectors).all(1)))
         self.fresh.update(digests)
         self.computed += len(digests)
         self.batch, self.notes = {}, {}
 
-    def usable(self) -> list[int]:
-        return [i for i, look in enumerate(self.looks) if look.is_usable and look.digest not in self.unfinite]
+    def usable_rows(self) -> list[int]:
+        return [i for i, check in enumerate(self.checks) if check.is_usable and check.digest not in self.not_finite]
 
-    def first_seen(self, rows: Sequence[int]) -> int:
+    def count_computed(self, rows: Sequence[int]) -> int:
         """How many of these rows were computed in this run or have the content of one that was."""
-        return sum(self.looks[row].digest in self.fresh for row in rows)
+        return sum(self.checks[row].digest in self.fresh for row in rows)
 
     def faults(self) -> list[Fault]:
         """What was known of the pool before, and what this walk found."""
         # What was noted of items when they were embedded before is found again, or is not true any more.
         looked_at = set() if self.pool.features is None else set(self.pool.ids)
         found = [fault for fault in self.pool.faults if not (fault.used and fault.item in looked_at)]
-        for name, look in zip(self.pool.ids, self.looks, strict=True):
-            found += look.faults
-            if look.is_usable and look.digest in self.unfinite:
+        for name, check in zip(self.pool.ids, self.checks, strict=True):
+            found += check.faults
+            if check.is_usable and check.digest in self.not_finite:
                 found.append(Fault(name, "its features are not finite", "remove it, or use another encoder"))
         return found
 
     def vectors(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
         """The features of these rows, in blocks."""
-        for start in range(0, len(rows), BLOCK):
-            block = [self.store.get(self.looks[row].digest) for row in rows[start : start + BLOCK]]
+        for start in range(0, len(rows), ROWS_PER_BLOCK):
+            block = [self.store.get(self.checks[row].digest) for row in rows[start : start + ROWS_PER_BLOCK]]
             whole = [vector for vector in block if vector is not None]
             if len(whole) < len(block):
                 raise UnderstudyError(f"{self.store.folder} was changed while it was read; run embed again")
             yield np.stack(whole)
 
-    def drafted(self, out: Path, origin: Origin) -> AbstractContextManager[None]:
+    def draft(self, out: Path, origin: FeaturesOrigin) -> AbstractContextManager[None]:
         """The features of what can be used, to be put into the folder."""
-        rows = self.usable()
+        rows = self.usable_rows()
         if not rows:
             unused = [fault for fault in self.faults() if not fault.used]
             raise UnderstudyError(f"none of {count_of(self.pool.ids, 'item')} can be used:{listing(unused)}")
-        return drafted(
+        return draft_features(
             out,
             self.pool if len(rows) == len(self.pool) else self.pool.take(rows),
             self.vectors(rows),
             dim=self.encoder.dim,
-            digests=[self.looks[row].digest for row in rows],
-            stamps=[self.looks[row].stamp for row in rows],
+            digests=[self.checks[row].digest for row in rows],
+            stamps=[self.checks[row].stamp for row in rows],
             faults=self.faults(),
             origin=origin,
         )
 
     def embedding(self, out: Path) -> Embedding:
-        rows = self.usable()
-        cached = len(rows) - self.first_seen(rows)
+        rows = self.usable_rows()
+        cached = len(rows) - self.count_computed(rows)
         return Embedding(out, len(rows), self.encoder.dim, self.computed, cached, tuple(self.faults()), self.seconds)
 
 

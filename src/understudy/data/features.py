@@ -41,7 +41,7 @@ STATTERS: Final = 8  # threads that ask the file system about files
 
 
 @dataclass(frozen=True)
-class Origin:
+class FeaturesOrigin:
     """Which encoder made the features, and of what."""
 
     encoder: str
@@ -130,7 +130,7 @@ def _not_ours(folder: Path) -> str | None:
 
 
 @contextmanager
-def promised(folder: Path) -> Iterator[None]:
+def reserve_folder(folder: Path) -> Iterator[None]:
     """The folder exists and can be written to; if nothing comes into it, what was made of it is gone in the end."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -165,7 +165,7 @@ def digest_of(content: bytes) -> bytes:
 
 
 @contextmanager
-def drafted(
+def draft_features(
     folder: Path,
     pool: Pool,
     vectors: Iterable[np.ndarray],
@@ -174,7 +174,7 @@ def drafted(
     digests: Sequence[bytes],
     stamps: Sequence[Stamp | None],
     faults: Sequence[Fault],
-    origin: Origin,
+    origin: FeaturesOrigin,
 ) -> Iterator[None]:
     """What is known of a pool, written, but in place only at the end; `vectors` are its features in blocks of rows."""
     about_pool = {

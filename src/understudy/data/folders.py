@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from understudy.data import images, labels, splits
+from understudy.data import class_names, images, splits
 from understudy.data.faults import Fault
 from understudy.data.items import ImageFiles, printable
 from understudy.data.pool import Dataset, Pool
@@ -86,13 +86,13 @@ def _pools(
     if not listings[0].files:
         raise _no_images(folder, listings[0])
     named = [[_class_folder(name, depth) if folder_labels else "" for name in listing.files] for listing in listings]
-    known = labels.sorted_classes(chain.from_iterable(named)) if classes is None else tuple(classes)
+    known = class_names.sorted_classes(chain.from_iterable(named)) if classes is None else tuple(classes)
     return [_one_pool(folder, listing, names, known) for listing, names in zip(listings, named, strict=True)]
 
 
 def _one_pool(folder: Path, listing: Listing, names: list[str], classes: tuple[str, ...]) -> Pool:
     ids = tuple(map(printable, listing.files))
-    rows, unknown = labels.rows_of(names, classes, ids)
+    rows, unknown = class_names.rows_of(names, classes, ids)
     pool = Pool(
         ids,
         items=ImageFiles([folder / name for name in listing.files], ids),
@@ -168,7 +168,7 @@ def _class_folder(name: str, depth: int) -> str:
 def _unknown_folders(names: Sequence[str], classes: Sequence[str]) -> Iterator[Fault]:
     """One fault a folder: a thousand files in a folder with a typing error are one mistake."""
     counts = Counter(names)
-    for name, unknown in sorted(labels.unknown_names(names, classes).items()):
+    for name, unknown in sorted(class_names.unknown_names(names, classes).items()):
         yield Fault(f"{name}/ ({counts[name]:,} files)", *unknown)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.data import labels, splits
+from understudy.data import class_names, splits
 from understudy.data.faults import Fault, listing
 from understudy.data.items import ImageFiles, Items, StoredImages, Texts, printable
 from understudy.data.pool import UNLABELLED, Dataset, Pool
@@ -32,9 +32,9 @@ def from_table(table: Table, name: str, folder: Path, classes: Sequence[str] | N
     items, ids = _items_of(table, folder, faulty)
     names = label_names(table, faulty)
     parts, note = _split_of(table, name, faulty)
-    found = table.classes or labels.sorted_classes(name for row, name in enumerate(names) if row not in faulty)
+    found = table.classes or class_names.sorted_classes(name for row, name in enumerate(names) if row not in faulty)
     known = tuple(classes) if classes is not None else found
-    numbers, unknown = labels.rows_of(names, known, table.names)
+    numbers, unknown = class_names.rows_of(names, known, table.names)
     faulty = unknown | faulty
     faulty |= _doubles(ids, table.names, faulty)
     faults = (*table.faults, *(faulty[row] for row in sorted(faulty)), *note)
@@ -55,7 +55,7 @@ def from_table(table: Table, name: str, folder: Path, classes: Sequence[str] | N
 def _items_of(table: Table, folder: Path, faulty: dict[int, Fault]) -> tuple[Items, list[str]]:
     """The raw items and their identities; rows without an item go to the faults."""
     given = table.values.get("id")
-    ids = list(table.names) if given is None else [labels.text_of(value) or "" for value in given]
+    ids = list(table.names) if given is None else [class_names.text_of(value) or "" for value in given]
     if given is not None:
         for row in [row for row, name in enumerate(ids) if not name]:
             faulty[row] = Fault(table.names[row], "no identity", "fill in its id")
@@ -133,7 +133,7 @@ def label_names(table: Table, faulty: dict[int, Fault]) -> list[str]:
     values = table.values.get("label")
     if values is None:
         return [""] * len(table.names)
-    names = [labels.text_of(value) for value in values]
+    names = [class_names.text_of(value) for value in values]
     for row in [row for row, name in enumerate(names) if name is None]:
         problem = f"the label is a {type(values[row]).__name__}"
         faulty.setdefault(row, Fault(table.names[row], problem, "give the name or the number of a class"))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from understudy.data.class_names import checked_class
 from understudy.data.items import printable, spelt_out
-from understudy.data.labels import checked_class
 from understudy.errors import UnderstudyError
 from understudy.messages import count_of, list_some
 

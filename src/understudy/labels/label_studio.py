@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from understudy.data.class_names import text_of
 from understudy.data.items import printable
-from understudy.data.labels import text_of
 from understudy.errors import UnderstudyError, UsageError
 from understudy.labels.export_data import ExportData, LabelRow
 from understudy.labels.imported_labels import (

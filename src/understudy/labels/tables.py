@@ -8,8 +8,8 @@ from typing import Any, Final
 import pyarrow
 from pyarrow import ArrowException, parquet
 
+from understudy.data.class_names import text_of
 from understudy.data.items import printable
-from understudy.data.labels import text_of
 from understudy.data.manifests import label_names
 from understudy.data.tables import Table, read_table
 from understudy.errors import UnderstudyError, UsageError

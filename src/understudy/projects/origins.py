@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from understudy.data import hub
+from understudy.data.class_names import checked_classes
 from understudy.data.datasets import load_named
 from understudy.data.features import is_features, read_about
 from understudy.data.items import ImageFiles, Kind, Stamp, StoredImages, lies_in
-from understudy.data.labels import checked_classes
 from understudy.data.pool import Pool
 from understudy.data.shown_items import real_paths
 from understudy.data.sources import known_names, load

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from understudy.data.class_names import checked_classes
 from understudy.data.features import errors_in_one_line
 from understudy.data.items import printable
-from understudy.data.labels import checked_classes
 from understudy.errors import Conflict, UnderstudyError, UsageError
 from understudy.projects import encoder_choice, origins, pools, project_file
 from understudy.projects.places import folder_for, name_of, require_room

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from understudy.checks import check_number, check_whole_number
 from understudy.core.options import METHODS
+from understudy.data.class_names import checked_classes
 from understudy.data.items import printable
-from understudy.data.labels import checked_classes
 from understudy.errors import UsageError
 
 MOST_SECONDS: Final = 7 * 24 * 3600.0  # a lease that outlives a week serves nobody

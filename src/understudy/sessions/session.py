@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from understudy.data.class_names import checked_class
 from understudy.data.items import printable
-from understudy.data.labels import checked_class
 from understudy.errors import Conflict, NotFound, NotStored, PoolExhausted, UnderstudyError
 from understudy.labels.imported_labels import MAX_CLASSES, Imported, ImportedLabel, check_new_classes
 from understudy.projects.project import Project

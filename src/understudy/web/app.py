@@ -10,14 +10,14 @@ from starlette.responses import Response
 from understudy.sessions.session import Session
 from understudy.version import __version__
 from understudy.web.access import Access
-from understudy.web.answers import answer_errors
 from understudy.web.content import Contents
-from understudy.web.entering import enter_by_link
+from understudy.web.error_responses import answer_errors
 from understudy.web.guard import Guard
-from understudy.web.holder import Holder
-from understudy.web.live import Live
-from understudy.web.pages import page_files, serve_file
+from understudy.web.live_status import LiveStatus
+from understudy.web.login_links import enter_by_link
+from understudy.web.page_files import page_files, serve_file
 from understudy.web.routes import decisions, files, people, views
+from understudy.web.session_holder import SessionHolder
 
 ABOUT: Final = """What `understudy label` serves. An item is a row of the pool; a class is a number or a name.
 
@@ -26,11 +26,11 @@ Every call needs a token where the server has people: send it as `Authorization:
 answers, whenever something changed."""
 
 
-def create_app(session: Session | Holder, access: Access | None = None) -> FastAPI:
+def create_app(session: Session | SessionHolder, access: Access | None = None) -> FastAPI:
     """The application that serves a session, which may also arrive later in a holder."""
-    holder = session if isinstance(session, Holder) else Holder(session)
+    holder = session if isinstance(session, SessionHolder) else SessionHolder(session)
     rule = Access() if access is None else access
-    live = Live(holder)
+    live = LiveStatus(holder)
 
     @asynccontextmanager
     async def watched(_: FastAPI) -> AsyncIterator[None]:

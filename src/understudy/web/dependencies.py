@@ -7,16 +7,16 @@ from fastapi import Depends, HTTPException, Request
 from understudy.errors import NotFound
 from understudy.sessions.session import Session
 from understudy.web.access import Visitor
-from understudy.web.holder import Holder
+from understudy.web.session_holder import SessionHolder
 
 
-async def _the_holder(request: Request) -> Holder:
-    holder: Holder = request.app.state.holder
+async def _the_holder(request: Request) -> SessionHolder:
+    holder: SessionHolder = request.app.state.holder
     return holder
 
 
 async def _the_session(request: Request) -> Session:
-    holder: Holder = request.app.state.holder
+    holder: SessionHolder = request.app.state.holder
     return holder.ready()
 
 
@@ -27,7 +27,7 @@ async def _the_visitor(request: Request) -> Visitor:
     return visitor
 
 
-Holding = Annotated[Holder, Depends(_the_holder)]
+Holding = Annotated[SessionHolder, Depends(_the_holder)]
 Ready = Annotated[Session, Depends(_the_session)]
 By = Annotated[Visitor, Depends(_the_visitor)]
 

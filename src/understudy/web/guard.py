@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from understudy.data.items import printable
 from understudy.web.access import Access, Visitor, name_in
-from understudy.web.answers import trouble
+from understudy.web.error_responses import trouble
 
 log = logging.getLogger("understudy.web")
 

@@ -23,8 +23,8 @@ from understudy.sessions.session import Session
 from understudy.web.access import Access, is_loopback, is_wildcard
 from understudy.web.app import create_app
 from understudy.web.connections import Connection
-from understudy.web.holder import Holder
-from understudy.web.live import Live
+from understudy.web.live_status import LiveStatus
+from understudy.web.session_holder import SessionHolder
 
 FIRST_PORT: Final = 8000
 PORTS_TRIED: Final = 11
@@ -50,7 +50,7 @@ class Address:
 class Server(uvicorn.Server):
     """uvicorn, ended by a signal without a trace, and not held up by open streams."""
 
-    def __init__(self, config: uvicorn.Config, live: Live) -> None:
+    def __init__(self, config: uvicorn.Config, live: LiveStatus) -> None:
         super().__init__(config)
         self.live = live
 
@@ -78,7 +78,7 @@ class Server(uvicorn.Server):
 class Preparation:
     """A session opened in a thread, while the page already says how far it is."""
 
-    def __init__(self, open_it: Callable[[Progress], Session], holder: Holder) -> None:
+    def __init__(self, open_it: Callable[[Progress], Session], holder: SessionHolder) -> None:
         self.open_it, self.holder = open_it, holder
         self.stopping = threading.Event()
         self.under_way = threading.Event()  # it takes long, or it is over
@@ -138,7 +138,7 @@ def serve(
             say(note)
         return session
 
-    holder = Holder(name=project.name, kind=project.kind)
+    holder = SessionHolder(name=project.name, kind=project.kind)
     preparation = Preparation(open_it, holder)
     try:
         preparation.thread.start()
@@ -160,7 +160,7 @@ def serve(
     say("stopped; every answer is stored, and the same command goes on")
 
 
-def server_of(holder: Holder, access: Access) -> Server:
+def server_of(holder: SessionHolder, access: Access) -> Server:
     app = create_app(holder, access)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="understudy: %(message)s")
     config = uvicorn.Config(

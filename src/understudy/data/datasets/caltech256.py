@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from understudy.data.archives import Limits
-from understudy.data.datasets.source import Remote, Source
+from understudy.data.datasets.source import DatasetSource, Remote
 from understudy.data.faults import Fault
 from understudy.data.images import SUFFIXES
 from understudy.data.items import ImageFiles
@@ -73,7 +73,7 @@ def _notes(root: Path, n: int) -> tuple[Fault, ...]:
     return (Fault(root.name, problem, "split in the same proportion; unpack it again if that is not meant", used=True),)
 
 
-CALTECH256: Final = Source(
+CALTECH256: Final = DatasetSource(
     name="caltech256",
     title="Caltech-256",
     n_pool=N_POOL,

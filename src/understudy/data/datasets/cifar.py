@@ -10,7 +10,7 @@ import numpy as np
 
 from understudy.data.archives import Limits, read_members
 from understudy.data.datasets import pickles
-from understudy.data.datasets.source import Remote, Source, differing, has_all
+from understudy.data.datasets.source import DatasetSource, Remote, differing, has_all
 from understudy.data.items import ArrayImages
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
@@ -195,7 +195,7 @@ CIFAR100_LAYOUTS: Final = (
     ),
 )
 
-CIFAR10: Final = Source(
+CIFAR10: Final = DatasetSource(
     name="cifar10",
     title="CIFAR-10",
     n_pool=50_000,
@@ -207,7 +207,7 @@ CIFAR10: Final = Source(
     accepts="the binary or the Python archive, or its folder",
     limits=LIMITS,
 )
-CIFAR100: Final = Source(
+CIFAR100: Final = DatasetSource(
     name="cifar100",
     title="CIFAR-100",
     n_pool=50_000,

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from understudy.data.datasets.source import Source
+from understudy.data.datasets.source import DatasetSource
 from understudy.data.items import ArrayImages
 from understudy.data.pool import Dataset, Pool
 
@@ -42,7 +42,7 @@ def _load(_place: Path) -> Dataset:
     return Dataset("digits", pool(pool_rows), pool(test_rows))
 
 
-DIGITS: Final = Source(
+DIGITS: Final = DatasetSource(
     name="digits",
     title="Digits 8 x 8",
     n_pool=1_297,

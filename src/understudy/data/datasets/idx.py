@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from understudy.data.datasets.source import Remote, Source, differing
+from understudy.data.datasets.source import DatasetSource, Remote, differing
 from understudy.data.items import ArrayImages
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
@@ -111,7 +111,7 @@ def _broken(name: str, problem: str) -> UnderstudyError:
     return UnderstudyError(f"{name} is not what it should be: {problem}; download it again")
 
 
-FASHION_MNIST: Final = Source(
+FASHION_MNIST: Final = DatasetSource(
     name="fashion_mnist",
     title="FashionMNIST",
     n_pool=60_000,

@@ -5,11 +5,11 @@ from typing import Any
 
 from rich.table import Table
 
-from understudy.data.datasets.registry import DATA, Status
-from understudy.data.datasets.source import Source
+from understudy.data.datasets.registry import DATA, DatasetStatus
+from understudy.data.datasets.source import DatasetSource
 
 
-def table(statuses: Sequence[Status]) -> Table:
+def table(statuses: Sequence[DatasetStatus]) -> Table:
     """One line a data set; paths are folded, so that it fits into 80 columns."""
     shown = Table(box=None, header_style="bold", pad_edge=False)
     shown.add_column("name", no_wrap=True)
@@ -25,7 +25,7 @@ def table(statuses: Sequence[Status]) -> Table:
     return shown
 
 
-def advice(statuses: Sequence[Status]) -> list[str]:
+def advice(statuses: Sequence[DatasetStatus]) -> list[str]:
     """How to get what is missing, and where it was looked for, in lines."""
     missing = [status for status in statuses if status.found is None]
     if not missing:
@@ -41,13 +41,13 @@ def advice(statuses: Sequence[Status]) -> list[str]:
     ]
 
 
-def _common_places(status: Status) -> list[str]:
+def _common_places(status: DatasetStatus) -> list[str]:
     """The folders that every set is looked for in."""
     places = (place for place in status.looked_in if place not in status.source.also_in)
     return [str(place.with_name("NAME") if place.name == status.source.name else place) for place in places]
 
 
-def _wanted(source: Source, width: int) -> list[str]:
+def _wanted(source: DatasetSource, width: int) -> list[str]:
     """A set's name and files, and below them the places that only this one has."""
     places = [f"also in {place}" for place in source.also_in]
     package = [f"which {source.package} fills"] if places and source.package else []
@@ -55,7 +55,7 @@ def _wanted(source: Source, width: int) -> list[str]:
     return [f"  {source.name:{width}}  {first}", *(f"  {'':{width}}  {line}" for line in rest)]
 
 
-def as_json(statuses: Sequence[Status]) -> list[dict[str, Any]]:
+def as_json(statuses: Sequence[DatasetStatus]) -> list[dict[str, Any]]:
     return [
         {
             "name": status.source.name,

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from understudy.data import places
+from understudy.data import user_folders
 from understudy.data.archives import unpack
 from understudy.data.datasets.caltech256 import CALTECH256
 from understudy.data.datasets.cifar import CIFAR10, CIFAR100
 from understudy.data.datasets.digits import DIGITS
 from understudy.data.datasets.idx import FASHION_MNIST
-from understudy.data.datasets.source import Source, unofficial
+from understudy.data.datasets.source import DatasetSource, unofficial
 from understudy.data.datasets.tiny_imagenet import TINY_IMAGENET
 from understudy.data.downloads import download, sum_of
 from understudy.data.faults import Fault, checked_on_error, settle
@@ -19,17 +19,17 @@ from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError, UsageError
 
 DATA: Final = "UNDERSTUDY_DATA"  # a folder of data sets that people keep themselves
-DATASETS: Final[dict[str, Source]] = {
+DATASETS: Final[dict[str, DatasetSource]] = {
     source.name: source for source in (DIGITS, FASHION_MNIST, CIFAR10, CIFAR100, TINY_IMAGENET, CALTECH256)
 }
 NAMES: Final = tuple(DATASETS)
 
 
 @dataclass(frozen=True)
-class Status:
+class DatasetStatus:
     """A data set, where it is, and where it was looked for; `found` is None if it is in none of these."""
 
-    source: Source
+    source: DatasetSource
     found: Path | None
     looked_in: tuple[Path, ...]
 
@@ -59,9 +59,9 @@ def find(name: str, *, folder: str | Path | None = None) -> Path | None:
     return next((found for place in _looked_in(source, folder) if (found := source.find(place))), None)
 
 
-def status() -> tuple[Status, ...]:
+def status() -> tuple[DatasetStatus, ...]:
     """All data sets, and where each of them is."""
-    return tuple(Status(source, find(source.name), _looked_in(source)) for source in DATASETS.values())
+    return tuple(DatasetStatus(source, find(source.name), _looked_in(source)) for source in DATASETS.values())
 
 
 def fetch(name: str, *, folder: str | Path | None = None, progress: bool = True) -> Path:
@@ -86,7 +86,7 @@ def fetch(name: str, *, folder: str | Path | None = None, progress: bool = True)
     return fetched
 
 
-def _unpacked(source: Source, archive: Path, place: Path) -> Path:
+def _unpacked(source: DatasetSource, archive: Path, place: Path) -> Path:
     """The archive's folder in `place`. If it is not the official archive, a mark beside the folder says so."""
     target = place / source.unpacked
     if not target.exists():
@@ -107,14 +107,14 @@ def _mark(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.unofficial")
 
 
-def _with_origin(pool: Pool, source: Source, found: Path) -> Pool:
+def _with_origin(pool: Pool, source: DatasetSource, found: Path) -> Pool:
     """The pool, with a note if it was unpacked from an archive that is not the official one."""
     if not source.unpacked or not _mark(found).exists():
         return pool
     return replace(pool, faults=(*pool.faults, unofficial(source.files[0].name)))
 
 
-def _looked_in(source: Source, folder: str | Path | None = None) -> tuple[Path, ...]:
+def _looked_in(source: DatasetSource, folder: str | Path | None = None) -> tuple[Path, ...]:
     """The folders where a set may be, the first of them first."""
     if folder is not None:
         return Path(folder) / source.name, Path(folder)
@@ -123,16 +123,16 @@ def _looked_in(source: Source, folder: str | Path | None = None) -> tuple[Path, 
 
 
 def home_of(name: str) -> Path:
-    return places.datasets() / name
+    return user_folders.datasets_folder() / name
 
 
-def _named(name: str) -> Source:
+def _named(name: str) -> DatasetSource:
     if name not in DATASETS:
         raise UsageError(f"no data set is called {name!r}; there are {', '.join(DATASETS)}")
     return DATASETS[name]
 
 
-def _missing(source: Source, folder: str | Path | None = None) -> str:
+def _missing(source: DatasetSource, folder: str | Path | None = None) -> str:
     files = " and ".join(file.name for file in source.files)
     place = home_of(source.name) if folder is None else Path(folder)
     return f"{source.name} is not here: put {files} into {place}, or run: understudy datasets --get {source.name}"

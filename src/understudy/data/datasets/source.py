@@ -20,7 +20,7 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Source:
+class DatasetSource:
     """A data set that has a name.
 
     `find` looks into one folder and returns what `load` reads, or None. `load` leaves its faults with the pools.

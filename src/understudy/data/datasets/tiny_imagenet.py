@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from understudy.data.archives import Limits
-from understudy.data.datasets.source import Remote, Source
+from understudy.data.datasets.source import DatasetSource, Remote
 from understudy.data.faults import Fault
 from understudy.data.items import ImageFiles
 from understudy.data.pool import Dataset, Pool
@@ -87,7 +87,7 @@ def _lines(root: Path, name: str) -> list[str]:
         ) from error
 
 
-TINY_IMAGENET: Final = Source(
+TINY_IMAGENET: Final = DatasetSource(
     name="tiny_imagenet",
     title="Tiny ImageNet",
     n_pool=100_000,

@@ -4,9 +4,9 @@
 """
 
 from understudy.data.encoders.modules import ImageEncoder
-from understudy.data.encoders.names import make_encoder
 from understudy.data.encoders.preprocessing import Preprocessing
 from understudy.data.encoders.protocol import Encoder
+from understudy.data.encoders.registry import make_encoder
 from understudy.data.encoders.weights import load_weights
 
 __all__ = ["Encoder", "ImageEncoder", "Preprocessing", "load_weights", "make_encoder"]

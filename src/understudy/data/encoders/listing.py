@@ -4,7 +4,7 @@ from typing import Final
 
 from rich.table import Table
 
-from understudy.data.encoders.names import ENCODERS
+from understudy.data.encoders.registry import ENCODERS
 from understudy.messages import install_command
 
 SYNTAX: Final = f"""\

@@ -17,9 +17,9 @@ from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from understudy.data.class_names import text_of
 from understudy.data.columns import listed, usual
 from understudy.data.items import printable
-from understudy.data.labels import text_of
 from understudy.data.tables import READERS, read_table
 from understudy.errors import UnderstudyError, UsageError
 from understudy.labels.matching import Matcher

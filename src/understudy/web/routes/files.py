@@ -13,9 +13,9 @@ from understudy.labels.imported_labels import Imported, Tally
 from understudy.sessions.outgoing import outgoing
 from understudy.sessions.training.artifacts import Artifacts
 from understudy.web.access import Visitor
-from understudy.web.answers import READS, WRITES, documented
 from understudy.web.content import TEXT, Content, Contents
 from understudy.web.dependencies import By, Ready, own_name
+from understudy.web.error_responses import READS, WRITES, documented
 from understudy.web.guard import RAW
 from understudy.web.requests import Annotator, ItemInPath
 

@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from understudy.errors import NotFound, NotStored
 from understudy.web.access import Access, Visitor, token_in
-from understudy.web.answers import documented, trouble
-from understudy.web.entering import give_cookie
+from understudy.web.error_responses import documented, trouble
+from understudy.web.login_links import give_cookie
 from understudy.web.requests import Login, Nothing
 
 router = APIRouter(prefix="/api", tags=["people"])

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from understudy.sessions.replies import Doubt, Entry, ItemCard, Likely, Progress, Shown, Status, Why
-from understudy.web.answers import READS, documented
 from understudy.web.dependencies import By, Holding, Ready, class_number, own_name
-from understudy.web.live import Live
+from understudy.web.error_responses import READS, documented
+from understudy.web.live_status import LiveStatus
 from understudy.web.requests import Annotator, ClassName, HowMany, ItemInPath
 
 router = APIRouter(prefix="/api", responses=documented(*READS), tags=["views"])
@@ -73,5 +73,5 @@ def history(annotator: Annotator, session: Ready, by: By, n: HowMany = 50) -> li
 async def live(request: Request, by: By, annotator: Annotator | None = None) -> StreamingResponse:
     """Server-sent events: `status` whenever something changed, at most five a second, and a heartbeat."""
     name = by.name if annotator is None else own_name(by, annotator)
-    streams: Live = request.app.state.live
+    streams: LiveStatus = request.app.state.live
     return StreamingResponse(streams.events(name), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

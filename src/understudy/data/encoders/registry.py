@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from understudy.data.encoders.extras import is_found
-from understudy.data.encoders.hook import own_encoder
 from understudy.data.encoders.huggingface import huggingface_encoder
 from understudy.data.encoders.onnx_files import onnx_encoder
+from understudy.data.encoders.own_code import own_encoder
 from understudy.data.encoders.pixels import pixel_encoder
 from understudy.data.encoders.protocol import Encoder
 from understudy.data.encoders.sentences import sentence_encoder
@@ -18,7 +18,7 @@ from understudy.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Entry:
+class EncoderEntry:
     """One kind of encoder: how it is written, what it is, and which extra brings the library it needs."""
 
     syntax: str
@@ -37,19 +37,19 @@ class Entry:
         return ":" in self.syntax
 
 
-ENCODERS: Final[Mapping[str, Entry]] = {
-    "resnet18": Entry("resnet18", "the paper's, ImageNet", "512", paper_encoder, "timm", "vision"),
-    "resnet101": Entry("resnet101", "the paper's, ImageNet", "2048", paper_encoder, "timm", "vision"),
-    "vgg16": Entry("vgg16", "the paper's, ImageNet", "512", paper_encoder, "timm", "vision"),
-    "timm": Entry("timm:NAME", "any timm model", "the model's", timm_encoder, "timm", "vision"),
-    "hf": Entry(
+ENCODERS: Final[Mapping[str, EncoderEntry]] = {
+    "resnet18": EncoderEntry("resnet18", "the paper's, ImageNet", "512", paper_encoder, "timm", "vision"),
+    "resnet101": EncoderEntry("resnet101", "the paper's, ImageNet", "2048", paper_encoder, "timm", "vision"),
+    "vgg16": EncoderEntry("vgg16", "the paper's, ImageNet", "512", paper_encoder, "timm", "vision"),
+    "timm": EncoderEntry("timm:NAME", "any timm model", "the model's", timm_encoder, "timm", "vision"),
+    "hf": EncoderEntry(
         "hf:NAME", "any transformers vision model", "the model's", huggingface_encoder, "transformers", "vision"
     ),
-    "text": Entry("text:NAME", "texts", "the model's", sentence_encoder, "sentence_transformers", "text"),
-    "onnx": Entry("onnx:FILE", "an ONNX graph of images", "the graph's", onnx_encoder, "onnxruntime", "onnx"),
-    "pixels": Entry("pixels", "the pixels themselves", "3072", pixel_encoder),
-    "words": Entry("words", "texts by their words and letters", "256", word_encoder),
-    "python": Entry("python:FILE:NAME", "your own code, which is run", "yours", own_encoder),
+    "text": EncoderEntry("text:NAME", "texts", "the model's", sentence_encoder, "sentence_transformers", "text"),
+    "onnx": EncoderEntry("onnx:FILE", "an ONNX graph of images", "the graph's", onnx_encoder, "onnxruntime", "onnx"),
+    "pixels": EncoderEntry("pixels", "the pixels themselves", "3072", pixel_encoder),
+    "words": EncoderEntry("words", "texts by their words and letters", "256", word_encoder),
+    "python": EncoderEntry("python:FILE:NAME", "your own code, which is run", "yours", own_encoder),
 }
 
 

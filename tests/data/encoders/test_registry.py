@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from understudy.cli import app
 from understudy.data.encoders import make_encoder
-from understudy.data.encoders.names import ENCODERS
+from understudy.data.encoders.registry import ENCODERS
 from understudy.data.encoders.spec import parsed
 from understudy.errors import UnderstudyError
 

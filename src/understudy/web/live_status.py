@@ -12,7 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from understudy.sessions.session import Session
-from understudy.web.holder import Holder
+from understudy.web.session_holder import SessionHolder
 
 log = logging.getLogger("understudy.web")
 
@@ -20,10 +20,10 @@ HEARTBEAT: Final = 15.0  # seconds; also how soon a page notices that its server
 RETRY: Final = 1000  # milliseconds until a page that lost the server asks again
 
 
-class Live:
+class LiveStatus:
     """The latest status, and who waits for the next one. All of it lives in the server's loop but the watcher."""
 
-    def __init__(self, holder: Holder) -> None:
+    def __init__(self, holder: SessionHolder) -> None:
         self.holder = holder
         self.latest = b""
         self.changed = asyncio.Event()
@@ -93,6 +93,6 @@ class Live:
                 asyncio.get_running_loop().run_in_executor(None, present.left, annotator)
 
 
-def _status_event(holder: Holder) -> bytes:
+def _status_event(holder: SessionHolder) -> bytes:
     status = holder.status()
     return format_sse_event(event="status", data_str=json.dumps(dataclasses.asdict(status)))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from understudy.data.store import Store, frame, opened
+from understudy.data.feature_store import FeatureStore, frame, open_store
 from understudy.errors import UnderstudyError
 
 DIM = 3
@@ -21,12 +21,12 @@ def vectors(count: int, first: int = 0) -> np.ndarray:
 
 
 def filled(folder: Path, batches: int = 3, size: int = 2) -> None:
-    with opened(folder, dim=DIM, encoder="e") as store:
+    with open_store(folder, dim=DIM, encoder="e") as store:
         for first in range(0, batches * size, size):
             store.append(digests(size, first), vectors(size, first), {digests(1, first)[0]: [("odd", "used")]})
 
 
-def require_whole(store: Store) -> None:
+def require_whole(store: FeatureStore) -> None:
     """Everything that is promised is there, in whole batches."""
     assert len(store) % 2 == 0
     for i in range(len(store)):
@@ -37,7 +37,7 @@ def require_whole(store: Store) -> None:
 
 def test_what_was_appended_is_there_when_opened_again(tmp_path: Path) -> None:
     filled(tmp_path)
-    with opened(tmp_path, dim=DIM, encoder="e") as store:
+    with open_store(tmp_path, dim=DIM, encoder="e") as store:
         assert len(store) == 6
         require_whole(store)
         assert store.get(b"x" * 16) is None
@@ -52,11 +52,11 @@ def test_keys_cut_at_any_byte_leave_whole_batches_to_which_more_can_be_added(tmp
     for length in range(len(whole) + 1):
         (tmp_path / "keys.bin").write_bytes(whole[:length])
         (tmp_path / "vectors.f32").write_bytes(values)
-        with opened(tmp_path, dim=DIM, encoder="e") as store:
+        with open_store(tmp_path, dim=DIM, encoder="e") as store:
             assert len(store) == 2 * (length // step)
             require_whole(store)
             store.append(digests(2, len(store)), vectors(2, len(store)), {})
-        with opened(tmp_path, dim=DIM, encoder="e") as store:
+        with open_store(tmp_path, dim=DIM, encoder="e") as store:
             assert len(store) == 2 * (length // step) + 2
             require_whole(store)
 
@@ -68,7 +68,7 @@ def test_vectors_cut_at_any_byte_leave_whole_batches(tmp_path: Path) -> None:
     for length in range(len(values) + 1):
         (tmp_path / "keys.bin").write_bytes(keys)
         (tmp_path / "vectors.f32").write_bytes(values[:length])
-        with opened(tmp_path, dim=DIM, encoder="e") as store:
+        with open_store(tmp_path, dim=DIM, encoder="e") as store:
             assert len(store) == 2 * (length // (2 * DIM * 4))
             require_whole(store)
     assert (tmp_path / "keys.bin").read_bytes() == keys
@@ -79,7 +79,7 @@ def test_a_longer_tail_of_vectors_is_cut(tmp_path: Path) -> None:
     with (tmp_path / "vectors.f32").open("ab") as file:
         file.write(b"half a vec")
     filled_size = 6 * DIM * 4
-    with opened(tmp_path, dim=DIM, encoder="e") as store:
+    with open_store(tmp_path, dim=DIM, encoder="e") as store:
         require_whole(store)
     assert (tmp_path / "vectors.f32").stat().st_size == filled_size
 
@@ -92,7 +92,7 @@ def test_any_flipped_byte_of_the_keys_is_recognised(tmp_path: Path) -> None:
         broken[place] ^= 0x40
         (tmp_path / "keys.bin").write_bytes(broken)
         (tmp_path / "vectors.f32").write_bytes(values)
-        with opened(tmp_path, dim=DIM, encoder="e") as store:
+        with open_store(tmp_path, dim=DIM, encoder="e") as store:
             assert len(store) == 2 * (place >= len(keys) // 2)
             require_whole(store)
 
@@ -103,10 +103,10 @@ def test_a_vector_that_is_not_what_was_written_is_as_good_as_missing_and_can_be_
     values[DIM * 4 + 1] ^= 1
     (tmp_path / "vectors.f32").write_bytes(values)
     damaged = digests(1, 1)[0]
-    with opened(tmp_path, dim=DIM, encoder="e") as store:
+    with open_store(tmp_path, dim=DIM, encoder="e") as store:
         assert [store.get(digest) is None for digest in digests(3)] == [False, True, False]
         store.append([damaged], vectors(1, 1), {})
-    with opened(tmp_path, dim=DIM, encoder="e") as store:
+    with open_store(tmp_path, dim=DIM, encoder="e") as store:
         found = store.get(damaged)
         assert found is not None
         np.testing.assert_array_equal(found, vectors(1, 1)[0])
@@ -116,16 +116,16 @@ def test_a_note_cut_short_is_forgotten(tmp_path: Path) -> None:
     filled(tmp_path)
     notes = (tmp_path / "notes.jsonl").read_text()
     (tmp_path / "notes.jsonl").write_text(notes[:-9])
-    with opened(tmp_path, dim=DIM, encoder="e") as store:
+    with open_store(tmp_path, dim=DIM, encoder="e") as store:
         assert len(store.notes) == 2
 
 
 def test_another_process_is_told_to_wait(tmp_path: Path) -> None:
     script = (
-        "import sys\nfrom pathlib import Path\nfrom understudy.data.store import opened\n"
-        f"with opened(Path({str(tmp_path)!r}), dim={DIM}, encoder='e'): pass"
+        "import sys\nfrom pathlib import Path\nfrom understudy.data.feature_store import open_store\n"
+        f"with open_store(Path({str(tmp_path)!r}), dim={DIM}, encoder='e'): pass"
     )
-    with opened(tmp_path, dim=DIM, encoder="e"):
+    with open_store(tmp_path, dim=DIM, encoder="e"):
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert done.returncode == 1
         assert "another process is computing features of e; wait until it is done" in done.stderr
@@ -133,7 +133,7 @@ def test_another_process_is_told_to_wait(tmp_path: Path) -> None:
 
 
 def test_who_waits_is_told_so_and_goes_on_when_the_other_is_done(tmp_path: Path) -> None:
-    first = opened(tmp_path, dim=DIM, encoder="e")
+    first = open_store(tmp_path, dim=DIM, encoder="e")
     first.__enter__()
     told: list[int] = []
 
@@ -142,7 +142,7 @@ def test_who_waits_is_told_so_and_goes_on_when_the_other_is_done(tmp_path: Path)
         if len(told) == 2:
             first.__exit__(None, None, None)
 
-    with opened(tmp_path, dim=DIM, encoder="e", on_wait=wait) as store:
+    with open_store(tmp_path, dim=DIM, encoder="e", on_wait=wait) as store:
         assert len(store) == 0
     assert told == [0, 1]
 
@@ -152,12 +152,12 @@ def test_waiting_ends_with_what_is_raised(tmp_path: Path) -> None:
         raise KeyError("enough")
 
     with (
-        opened(tmp_path, dim=DIM, encoder="e"),
+        open_store(tmp_path, dim=DIM, encoder="e"),
         pytest.raises(KeyError, match="enough"),
-        opened(tmp_path, dim=DIM, encoder="e", on_wait=stop),
+        open_store(tmp_path, dim=DIM, encoder="e", on_wait=stop),
     ):
         pass
-    with opened(tmp_path, dim=DIM, encoder="e"):
+    with open_store(tmp_path, dim=DIM, encoder="e"):
         pass
 
 
@@ -167,7 +167,7 @@ def test_a_folder_of_another_kind_is_refused(tmp_path: Path, about: str) -> None
     (tmp_path / "store.json").write_text(about)
     with (
         pytest.raises(UnderstudyError, match="holds no features of e that can be read; delete this folder"),
-        opened(tmp_path, dim=DIM, encoder="e"),
+        open_store(tmp_path, dim=DIM, encoder="e"),
     ):
         pass
 
@@ -178,7 +178,7 @@ def test_a_thread_that_finds_a_place_finds_its_checksum(tmp_path: Path) -> None:
             super().__setitem__(digest, place)
             assert store.get(digest) is not None
 
-    with opened(tmp_path, dim=DIM, encoder="e") as store:
+    with open_store(tmp_path, dim=DIM, encoder="e") as store:
         store.places = Watched()
         store.append(digests(2), vectors(2), {})
         assert len(store.places) == 2

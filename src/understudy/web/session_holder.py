@@ -6,12 +6,12 @@ from typing import Final
 
 from understudy.sessions.replies import Status, Training
 from understudy.sessions.session import Session
-from understudy.web.answers import Preparing
+from understudy.web.error_responses import Preparing
 
 STEP: Final = 0.2  # seconds
 
 
-class Holder:
+class SessionHolder:
     """Holds a session that may arrive later. Until then it answers what can be answered."""
 
     def __init__(self, session: Session | None = None, *, name: str = "project", kind: str = "image") -> None:

@@ -13,8 +13,8 @@ import pytest
 from tests.waiting import wait_until
 from tests.web.serving import Served, served
 from understudy.sessions.session import Session
-from understudy.web import live as module
-from understudy.web.holder import Holder
+from understudy.web import live_status as module
+from understudy.web.session_holder import SessionHolder
 
 
 def statuses(lines: Iterator[str]) -> Iterator[dict[str, object]]:
@@ -78,7 +78,7 @@ def test_the_owner_of_a_token_is_online_without_saying_who(team: Served, session
 
 
 def test_while_a_project_is_prepared_the_page_hears_how_far_it_is(session: Session) -> None:
-    holder = Holder(name="birds")
+    holder = SessionHolder(name="birds")
     with served(holder) as running:
         with running.client.stream("GET", "/api/live?annotator=ann") as answer:
             found = statuses(answer.iter_lines())

@@ -11,9 +11,9 @@ from understudy.data.items import printable
 from understudy.data.pool import UNLABELLED
 from understudy.errors import UnderstudyError, UsageError
 
-SUGGESTED: Final = 20  # labels for which the nearest class is looked up, which takes long where there are many classes
-LONGEST_NAME: Final = 200  # characters of a class
-MOST_CLASSES: Final = 100_000  # numbers beyond this are identities or hashes rather than classes
+MAX_SUGGESTIONS: Final = 20  # labels for which the nearest class is looked up: with many classes that is slow
+MAX_NAME_LENGTH: Final = 200  # characters of a class
+MAX_CLASSES: Final = 100_000  # numbers beyond this are identities or hashes rather than classes
 
 
 def sorted_classes(names: Iterable[str]) -> tuple[str, ...]:
@@ -24,15 +24,15 @@ def sorted_classes(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def numbering(*columns: np.ndarray) -> tuple[str, ...]:
+def number_classes(*columns: np.ndarray) -> tuple[str, ...]:
     """The classes "0" to "c-1" for columns of numbers."""
     highest = max((int(column.max()) for column in columns if len(column)), default=UNLABELLED)
-    if highest >= MOST_CLASSES:
+    if highest >= MAX_CLASSES:
         raise UnderstudyError(f"a label is {highest:,}; number the classes from 0, or give their names as strings")
     return tuple(map(str, range(highest + 1)))
 
 
-def whole(values: np.ndarray, name: str) -> np.ndarray:
+def whole_numbers(values: np.ndarray, name: str) -> np.ndarray:
     """A column of labels as int64, -1 where there is none; NaN counts as none."""
     # Out there is no class; what is too large for int64 stays too large.
     if values.dtype.kind == "f":
@@ -50,7 +50,7 @@ def whole(values: np.ndarray, name: str) -> np.ndarray:
     return numbers
 
 
-def named(numbers: np.ndarray, classes: Sequence[str]) -> list[str]:
+def names_of(numbers: np.ndarray, classes: Sequence[str]) -> list[str]:
     """Numbers as the names of classes; "" for -1. A number that has no name stands for itself."""
     known = dict(enumerate(classes)) | {UNLABELLED: ""}
     return [known.get(number, str(number)) for number in numbers.tolist()]
@@ -80,10 +80,12 @@ def unknown_names(names: Iterable[str], classes: Sequence[str]) -> dict[str, tup
     """The labels that are no known class, each with its problem and its remedy; "" is no label."""
     known = {*classes, ""}
     unknown = [name for name in dict.fromkeys(names) if name not in known]
-    return {name: _no_class(name, classes, suggest=place < SUGGESTED) for place, name in enumerate(unknown)}
+    return {
+        name: _describe_unknown(name, classes, suggest=place < MAX_SUGGESTIONS) for place, name in enumerate(unknown)
+    }
 
 
-def _no_class(name: str, classes: Sequence[str], suggest: bool = True) -> tuple[str, str]:
+def _describe_unknown(name: str, classes: Sequence[str], suggest: bool = True) -> tuple[str, str]:
     """What is wrong with this label, and what to do about it."""
     near = get_close_matches(name, classes, n=1) if suggest else []
     remedy = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(classes[:10])}"
@@ -110,9 +112,9 @@ def checked_class(name: object) -> str:
     stripped = name.strip()
     if not stripped:
         raise UsageError("the name of a class is empty; give it one")
-    if len(stripped) > LONGEST_NAME:
+    if len(stripped) > MAX_NAME_LENGTH:
         raise UsageError(
-            f"the name of a class has {len(stripped):,} characters, {LONGEST_NAME} are the most: "
+            f"the name of a class has {len(stripped):,} characters, {MAX_NAME_LENGTH} are the most: "
             f"{printable(stripped[:40])}...; shorten it"
         )
     if printable(stripped) != stripped:

@@ -8,14 +8,14 @@ from platformdirs import user_cache_path
 HOME = "UNDERSTUDY_HOME"
 
 
-def home() -> Path:
+def cache_folder() -> Path:
     """`$UNDERSTUDY_HOME`, or the place this system has for such things."""
     return Path(os.environ[HOME]).expanduser() if os.environ.get(HOME) else user_cache_path("understudy")
 
 
-def datasets() -> Path:
-    return home() / "datasets"
+def datasets_folder() -> Path:
+    return cache_folder() / "datasets"
 
 
-def features() -> Path:
-    return home() / "features"
+def features_folder() -> Path:
+    return cache_folder() / "features"

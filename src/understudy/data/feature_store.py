@@ -31,8 +31,8 @@ TAIL: Final = struct.Struct("<I")  # checksum of all before
 Note = tuple[str, str]  # problem and remedy
 
 
-class Store:
-    """Vectors of one encoder by the digest of the item's content. Opened by `opened`, one writer at a time."""
+class FeatureStore:
+    """Vectors of one encoder by the digest of the item's content. Opened by `open_store`, one writer at a time."""
 
     def __init__(self, folder: Path, dim: int) -> None:
         self.folder, self.dim = folder, dim
@@ -109,7 +109,9 @@ class Store:
 
 
 @contextmanager
-def opened(folder: Path, *, dim: int, encoder: str, on_wait: Callable[[], None] | None = None) -> Iterator[Store]:
+def open_store(
+    folder: Path, *, dim: int, encoder: str, on_wait: Callable[[], None] | None = None
+) -> Iterator[FeatureStore]:
     """The store in a folder, made if need be and locked while it is open.
 
     While another process has it, `on_wait` is called about twice a second, and what it raises ends the waiting;
@@ -125,7 +127,7 @@ def opened(folder: Path, *, dim: int, encoder: str, on_wait: Callable[[], None] 
         on_wait()
     try:
         _require_format(folder, dim, encoder)
-        store = Store(folder, dim)
+        store = FeatureStore(folder, dim)
         try:
             yield store
         finally:
