@@ -1,17 +1,15 @@
-"""From the folder of a comparison to what is kept of it here: its report, its tables, and small results.
+"""From the folder of a comparison to what is kept of it here: its tables and small results.
 
     python benchmarks/paper/keep.py FOLDER... --data pool.npz [--into benchmarks/paper] [--note WORDS]
 
 Run it in the repository. What was picked, its scores and what strategies carry along are left out: with the command on
-the page they come again. `understudy report` and the scripts here work from what is left, and so is the page made: it
-has no map of the picks, which would be a megabyte, and no times. Seconds are kept, but they were taken while several
-comparisons shared a GPU, and are no speeds.
+the page they come again. `understudy report` and the scripts here work from what is left. The page itself is not kept,
+since `understudy report` makes it. Seconds are kept, but they were taken while several comparisons shared a GPU, so
+they do not measure speed.
 """
 
 import argparse
 import json
-import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -34,18 +32,12 @@ def keep(folder: Path, into: Path, dataset: Dataset | None, note: str) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     settings = {**full.settings, "source": Path(full.settings["source"]).name, "note": note}
     small = replace(full, folder=target, settings=settings, table=slim(full.table))
-    page = write_report(small, dataset)
-    page.write_text(with_short_numbers(page.read_text()))
-    shutil.rmtree(target / "figures")
+    write_report(small, dataset, with_figures=False).unlink()  # the command makes the page whenever it is wanted
+    (target / "figures").rmdir()
     (target / EXPERIMENT).write_text(json.dumps(settings, indent=1) + "\n")
     pq.write_table(small.table, target / RESULTS, compression="zstd", compression_level=19)
     pq.write_table(full.timings, target / TIMINGS, compression="zstd", compression_level=19)
     return target
-
-
-def with_short_numbers(page: str) -> str:
-    """A page whose drawings are given to a hundredth of a point, not to a millionth."""
-    return re.sub(r"<svg.*?</svg>", lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found.group(0)), page, flags=re.DOTALL)
 
 
 def slim(table: pa.Table) -> pa.Table:

@@ -3,13 +3,18 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from understudy import __version__
+from understudy import __version__, defaults
 from understudy.errors import UnderstudyError, UsageError
+
+if TYPE_CHECKING:  # else every command would wait for what a comparison needs
+    from understudy.experiments.compare import Comparison
+    from understudy.experiments.grid import Engine
+    from understudy.experiments.results import Results
 
 app = typer.Typer(
     help="Tells people which item to label next, and learns from every single label.",
@@ -53,9 +58,9 @@ def understudy(
 
 @app.command()
 def demo(
-    repeats: Annotated[int, typer.Option(min=1, help="Repetitions, each from other initial labels.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the results and the report.")] = Path("demo"),
+    repeats: Annotated[int, typer.Option(min=1, help="Repetitions, each from new initial labels.")] = defaults.REPEATS,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = defaults.SEED,
+    out: Annotated[Path, typer.Option(help="Folder for the results and the report.")] = Path(defaults.DEMO_FOLDER),
 ) -> None:
     """Compare the surrogate with margin, entropy and random on 8x8 digits: about a minute.
 
@@ -116,7 +121,7 @@ def embed(
     source: Annotated[str, typer.Argument(metavar="PATH", help="A folder, a file, or the name of a data set.")],
     encoder: Annotated[str, typer.Option(help="See `understudy encoders`.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the features; PATH.features if not given.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Items computed at once.")] = 64,
+    batch_size: Annotated[int, typer.Option(min=1, help="Items computed at once.")] = defaults.ITEMS_PER_BATCH,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     workers: Annotated[int | None, typer.Option(min=1, help="Threads that read and decode.")] = None,
     on_error: Annotated[str, typer.Option(help="Leave items out that cannot be used (skip), or fail.")] = "skip",
@@ -155,9 +160,9 @@ def embed(
 def compare(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A name, or a path: .npz, features, a table.")],
     strategies: Annotated[
-        str | None, typer.Option(metavar="A,B(setting=1),...", help="Who is compared; see `understudy strategies`.")
-    ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Repetitions, each from other initial labels.")] = 10,
+        str, typer.Option(metavar="A,B(setting=1),...", help="What is compared; see `understudy strategies`.")
+    ] = ",".join(defaults.STRATEGIES),
+    repeats: Annotated[int, typer.Option(min=1, help="Repetitions, each from new initial labels.")] = defaults.REPEATS,
     schedule: Annotated[
         str | None, typer.Option(metavar="N,N,...", help="Numbers of labels at which the learner is trained.")
     ] = None,
@@ -169,10 +174,10 @@ def compare(
     ] = None,
     learner: Annotated[
         str, typer.Option(help="paper, paper_slow, paper_scaled, modern, quick, logistic, resnet18 or module:name.")
-    ] = "modern",
+    ] = defaults.LEARNER,
     out: Annotated[Path | None, typer.Option(help="Folder for results; comparisons/DATASET if not given.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = defaults.SEED,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = defaults.DEVICE,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a core if not given, one on a GPU.")] = None,
     together: Annotated[
         int | None, typer.Option(min=1, help="Repetitions trained at once; all on a GPU, else one.")
@@ -187,19 +192,16 @@ def compare(
 
     Every round is stored as it ends. The same command goes on where it was interrupted, and adds what is new.
     """
-    from understudy.experiments.compare import STRATEGIES, compare
-    from understudy.experiments.plan import parsed_schedule
-    from understudy.experiments.specs import split_specs
+    from understudy.experiments.compare import compare
 
     _find_modules_here()
     chosen = _comparison_engine(engine, ray_address, jobs)
-    folder = out if out is not None else Path("comparisons") / (Path(dataset).stem or "pool")
     comparison = compare(
         dataset,
-        STRATEGIES if strategies is None else split_specs(strategies),
-        out=folder,
+        strategies,
+        out=out,
         repeats=repeats,
-        schedule=None if schedule is None else parsed_schedule(schedule),
+        schedule=schedule,
         protocol=protocol,  # type: ignore[arg-type]  # checked there
         learner=learner,
         seed=seed,
@@ -217,7 +219,7 @@ def replay(
     learner: Annotated[str, typer.Option(help="The learner that judges the stored picks.")],
     data: Annotated[str | None, typer.Option(help="The data set, where it is no longer where it was.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the judgement; DIR/replay-LEARNER if not given.")] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = defaults.DEVICE,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
     together: Annotated[int | None, typer.Option(min=1, help="Repetitions trained at once.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
@@ -257,12 +259,14 @@ def label(
     ] = None,
     host: Annotated[
         str, typer.Option(help="Where to listen; others than this machine need what follows.")
-    ] = "127.0.0.1",
+    ] = defaults.HOST,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="The first free one from 8000 if not given.")
+        int | None, typer.Option(min=1, max=65535, help=f"The first free one from {defaults.FIRST_PORT} if not given.")
     ] = None,
     annotators: Annotated[str | None, typer.Option(metavar="ANN,BOB", help="A personal link for each.")] = None,
-    new_links: Annotated[bool, typer.Option("--new-links", help="New links; those of before end.")] = False,
+    new_links: Annotated[
+        bool, typer.Option("--new-links", help="Issue new login links; the old ones stop working.")
+    ] = False,
     password: Annotated[
         str | None,
         typer.Option(
@@ -274,17 +278,43 @@ def label(
         ),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Whether to open the page.")] = True,
-    audit_share: Annotated[float | None, typer.Option(help="Share of items that only judge; 0.1.")] = None,
-    agreement_share: Annotated[float | None, typer.Option(help="Share of items that two people get; 0.")] = None,
-    lease_minutes: Annotated[float | None, typer.Option(help="How long an item is kept for somebody; 10.")] = None,
-    learner: Annotated[str | None, typer.Option(help="What is trained on the labels; modern.")] = None,
-    retrain_growth: Annotated[float | None, typer.Option(help="Train when labels grew by this factor; 1.5.")] = None,
-    retrain_at_most: Annotated[int | None, typer.Option(help="Or by this many; 200.")] = None,
+    audit_share: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of random audit items, which only measure models.", show_default=f"{defaults.AUDIT_SHARE:g}"
+        ),
+    ] = None,
+    agreement_share: Annotated[
+        float | None,
+        typer.Option(help="Share of items that two people label.", show_default=f"{defaults.AGREEMENT_SHARE:g}"),
+    ] = None,
+    lease_minutes: Annotated[
+        float | None,
+        typer.Option(
+            help="How long an item is kept for an annotator.", show_default=f"{defaults.LEASE_SECONDS / 60:g}"
+        ),
+    ] = None,
+    learner: Annotated[
+        str | None, typer.Option(help="What is trained on the labels.", show_default=defaults.LEARNER)
+    ] = None,
+    retrain_growth: Annotated[
+        float | None,
+        typer.Option(
+            help="Train when the labels have grown by this factor,", show_default=f"{defaults.RETRAIN_GROWTH:g}"
+        ),
+    ] = None,
+    retrain_at_most: Annotated[
+        int | None, typer.Option(help="or by this many.", show_default=str(defaults.RETRAIN_AT_MOST))
+    ] = None,
     basis_size: Annotated[
         int | None, typer.Option(help="Basis points of the surrogate; 500, fewer in small pools.")
     ] = None,
-    predictions: Annotated[Path | None, typer.Option(help="Of a model you have already, to start from.")] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same choices; 0.")] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Predictions of a model that you have already, to start from.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="The same seed gives the same choices.", show_default=str(defaults.SEED))
+    ] = None,
     columns: Annotated[
         str | None, typer.Option(metavar="text=NAME,...", help="Columns of a table: path or text, label, id.")
     ] = None,
@@ -405,21 +435,21 @@ def _find_modules_here() -> None:
         sys.path.append(here)  # last: a file here takes the place of no other module
 
 
-def _comparison_engine(engine: str, ray_address: str | None, jobs: int | None) -> Any:
-    """Who carries a comparison out; None for processes of this machine."""
+def _comparison_engine(engine: str, ray_address: str | None, jobs: int | None) -> "Engine | None":
+    """What carries a comparison out; None for processes of this machine."""
     if engine not in ("ray", "local"):
-        raise UsageError(f"engine is local or ray; got {engine!r}")
+        raise UsageError(f"--engine must be local or ray; got {engine!r}")
     if engine == "local":
         if ray_address is not None:
-            raise UsageError("an address is of a Ray cluster; give --engine ray with it")
+            raise UsageError("--ray-address is the address of a Ray cluster; give --engine ray with it")
         return None
     from understudy.distributed.grid import on_ray
 
     return on_ray(ray_address, jobs=jobs)
 
 
-def _carry_out(comparison: Any, engine: Any, jobs: int | None) -> None:
-    """Run a comparison, with a word before and a report after it."""
+def _carry_out(comparison: "Comparison", engine: "Engine | None", jobs: int | None) -> None:
+    """Run a comparison, and say beforehand what will be done and afterwards what came out."""
     for line in comparison.describe(jobs, None if engine is None else "in a Ray cluster"):
         typer.echo(line, err=True)
     try:
@@ -438,17 +468,19 @@ def _carry_out(comparison: Any, engine: Any, jobs: int | None) -> None:
         raise typer.Exit(1)
 
 
-def _show_results(results: Any, data: str | None) -> None:
-    """Print the table of a comparison and write its report."""
-    from understudy.experiments.report import comparable, repeats_of, source_of, write_report
+def _show_results(results: "Results", data: str | None) -> None:
+    """Print the table of a comparison and write its report, both from one summary."""
+    from understudy.experiments.report import find_dataset, write_report
+    from understudy.experiments.summary import summarise
     from understudy.experiments.tables import comparison_table
 
     console = Console()
-    curves, notes = comparable(results)
-    if curves is not None:
-        ceiling = results.ceiling(repeats_of(results, curves))
-        console.print(comparison_table(curves, ceiling=ceiling, width=console.width))
-    for note in notes:
+    summary = summarise(results)
+    if (found := summary.findings) is not None:
+        console.print(
+            comparison_table(found.curves, ceiling=found.ceiling, comparisons=found.comparisons, width=console.width)
+        )
+    for note in summary.notes:
         console.print(note, highlight=False, markup=False, soft_wrap=True)
-    path = write_report(results, source_of(results, data))
+    path = write_report(results, find_dataset(results, data), summary=summary)
     console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)

@@ -19,7 +19,6 @@ text_claims = script("text_claims")
 def test_what_is_kept_has_all_but_the_picks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = made_up(tmp_path / "run")
     monkeypatch.setattr(sys, "argv", ["keep.py", str(tmp_path / "run"), "--into", str(tmp_path / "kept")])
-    monkeypatch.setattr("understudy.experiments.report.can_draw", lambda: False)
     keep.main()
     small = Results.open(tmp_path / "kept" / "run")
     for name in ("strategy", "repeat", "labels", "accuracy", "class_counts", "asked_accuracy"):
@@ -30,15 +29,8 @@ def test_what_is_kept_has_all_but_the_picks(tmp_path: Path, monkeypatch: pytest.
     assert small.settings["note"] == keep.SEVERAL
     assert small.timings.equals(full.timings)
     kept = {file.name for file in (tmp_path / "kept" / "run").iterdir()}
-    assert kept == {"experiment.json", "report.html", "results.parquet", "timings.parquet", "tables"}
+    assert kept == {"experiment.json", "results.parquet", "timings.parquet", "tables"}
     assert json.loads((tmp_path / "kept" / "run" / "experiment.json").read_text())["plan"] == full.settings["plan"]
-
-
-def test_numbers_are_shortened_in_drawings_only() -> None:
-    page = "<p>0.123456</p><svg a='1.98765'>\n<path d='M 10.000001 2.5'/></svg><td>3.14159</td>"
-    assert (
-        keep.with_short_numbers(page) == "<p>0.123456</p><svg a='1.98'>\n<path d='M 10.00 2.5'/></svg><td>3.14159</td>"
-    )
 
 
 def test_a_sweep_takes_the_repetitions_and_budgets_that_all_have() -> None:

@@ -25,7 +25,7 @@ def features(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports have their tables only, as without matplotlib: figures take seconds, and are tested elsewhere."""
-    monkeypatch.setattr("understudy.experiments.report.can_draw", lambda: False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
 def understudy(arguments: Sequence[object], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -99,7 +99,7 @@ def test_a_report_is_made_again_and_picks_are_judged_by_another_learner(
         (["--protocol", "paper"], "the schedule goes to 11,000 labels"),
         (["--protocol", "paper", "--schedule", "9,14"], "both say at how many labels to train; give one of them"),
         (["--strategies", "coreset", "--learner", "logistic"], "coreset cannot be played with the learner logistic"),
-        (["--engine", "spark"], "engine is local or ray"),
+        (["--engine", "spark"], "--engine must be local or ray"),
         (["--ray-address", "here:1"], "give --engine ray with it"),
     ],
 )

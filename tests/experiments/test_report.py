@@ -1,6 +1,7 @@
 """The report: one page that fetches nothing, says only what is known, and stands any name."""
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -22,6 +23,7 @@ from understudy.experiments.report import write_report
 from understudy.experiments.results import Results
 from understudy.experiments.sections import means_over_labels, seconds_a_pick
 from understudy.experiments.styles import series
+from understudy.experiments.summary import Findings, summarise
 
 EVIL = "<script>alert('x')</script>\"&$"
 
@@ -173,7 +175,7 @@ def test_without_the_data_set_there_are_no_items_and_no_map(tmp_path: Path) -> N
 def test_without_matplotlib_there_are_tables_and_a_word_about_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digits: Dataset
 ) -> None:
-    monkeypatch.setattr(report, "can_draw", lambda: False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     page = seen(write_report(made_up(tmp_path, dataset=digits, schedule=(20, 40)), digits))
     assert "understudy-al[plot]" in page.text
     assert not [tag for tag, _ in page.tags if tag == "svg"]
@@ -187,42 +189,6 @@ def test_an_unfinished_comparison_says_who_is_missing(tmp_path: Path) -> None:
     text = seen(write_report(results)).text
     assert "Left out: margin has 1 of 4 repetitions; --repeats 4 to compare it." in text
     assert "Unfinished, in repetitions: badge 0 of 4. The same command goes on." in text
-
-
-def test_context_does_not_decide_what_is_compared(tmp_path: Path) -> None:
-    names = ["surrogate", "margin", "random", "margin_x10"]
-    results = made_up(tmp_path, names, repeats=6, ended={"margin_x10": 5})
-    curves, _ = report.comparable(results)
-    assert curves is not None
-    assert list(curves.accuracy) == ["surrogate", "margin", "random"]
-    assert curves.repeats == 6
-    whole, _ = report.comparable(made_up(tmp_path / "whole", names, repeats=6))
-    assert whole is not None
-    assert "margin_x10" in whole.accuracy
-
-
-def test_repetitions_that_are_not_used_are_named(tmp_path: Path) -> None:
-    curves, notes = report.comparable(made_up(tmp_path, repeats=6, ended={"margin": 5}))
-    assert curves is not None
-    assert curves.repeats == 5
-    assert (
-        "5 repetitions compared, those that all strategies have; further ones of surrogate, random are finished and "
-        "not used." in notes
-    )
-    assert not any("not used" in note for note in report.comparable(made_up(tmp_path / "b", repeats=6))[1])
-
-
-def test_who_failed_is_not_called_unfinished(tmp_path: Path) -> None:
-    results = made_up(tmp_path, repeats=4, ended={"margin": 1}, wanted=["surrogate", "margin", "random", "my:own/one"])
-    (tmp_path / "errors").mkdir()
-    for name in ("margin-0", "margin-2", "my%3Aown%2Fone-0", "surrogate-1"):
-        (tmp_path / "errors" / f"{name}.txt").write_text("Traceback")
-    notes = report.comparable(results)[1]
-    assert f"margin failed, with 1 of 4 repetitions done; why is in {tmp_path}/errors/margin-2.txt." in notes
-    assert (
-        f"my:own/one failed, with 0 of 4 repetitions done; why is in {tmp_path}/errors/my%3Aown%2Fone-0.txt." in notes
-    )
-    assert not any("goes on" in note or "surrogate failed" in note for note in notes)  # what ended well since is well
 
 
 def without(results: Results, strategy: str, labels: int) -> Results:
@@ -271,14 +237,12 @@ def test_bars_join_by_nemenyi_where_signed_ranks_cannot_tell(tmp_path: Path) -> 
 
 def test_figures_beside_the_curves_are_of_the_same_repetitions(tmp_path: Path) -> None:
     results = made_up(tmp_path, repeats=4, ended={"margin": 3})
-    curves, _ = report.comparable(results)
-    assert curves is not None
-    repeats = report.repeats_of(results, curves)
-    assert repeats == (0, 1, 2)
-    ceiling = results.ceiling(repeats)
-    assert ceiling is not None
-    assert len(ceiling) == 3
-    labels, means = means_over_labels(results, "ece", ["random"], repeats)["random"]
+    found = summarise(results).findings
+    assert found is not None
+    assert found.repeats == (0, 1, 2)
+    assert found.ceiling is not None
+    assert len(found.ceiling) == 3
+    labels, means = means_over_labels(results, "ece", ["random"], found.repeats)["random"]
     rows = [row for row in results.table.to_pylist() if row["strategy"] == "random" and row["repeat"] < 3]
     for at, mean in zip(labels, means, strict=True):
         assert mean == pytest.approx(np.mean([row["ece"] for row in rows if row["labels"] == at]))
@@ -322,16 +286,15 @@ def test_with_nothing_to_compare_the_page_says_so(tmp_path: Path) -> None:
 
 
 def test_a_page_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "can_draw", lambda: False)
     results = made_up(tmp_path, schedule=(6, 12))
-    before = write_report(results).read_text()
+    before = write_report(results, with_figures=False).read_text()
 
     def fails(*_: object) -> str:
         raise RuntimeError
 
-    monkeypatch.setattr(report, "rendered", fails)
+    monkeypatch.setattr(report, "_render", fails)
     with pytest.raises(RuntimeError):
-        write_report(results)
+        write_report(results, with_figures=False)
     assert (tmp_path / "report.html").read_text() == before
 
 
@@ -348,10 +311,10 @@ def test_seconds_a_pick_leave_out_the_initial_labels(tmp_path: Path) -> None:
 
 def test_the_data_set_is_looked_for_where_it_came_from(tmp_path: Path, digits: Dataset) -> None:
     results = made_up(tmp_path)
-    assert report.source_of(results) is None
+    assert report.find_dataset(results) is None
     with pytest.raises(UnderstudyError):
-        report.source_of(results, "no such thing")
-    found = report.source_of(results, "digits")
+        report.find_dataset(results, "no such thing")
+    found = report.find_dataset(results, "digits")
     assert found is not None
     assert found.pool.ids == digits.pool.ids
 
@@ -375,7 +338,7 @@ def two(best: list[float], other: list[float], repeats: int, noise: float = 0.00
 
 
 def test_the_headline_tells_how_many_labels_random_needed() -> None:
-    found = headline(two([0.5, 0.8, 0.9], [0.5, 0.6, 0.8], 10, noise=1e-6), np.array([0.95]))
+    found = headline(Findings(two([0.5, 0.8, 0.9], [0.5, 0.6, 0.8], 10, noise=1e-6), np.array([0.95])))
     assert (
         found.sentence
         == "margin reached 90.0 % with 40 labels; to reach 80.0 %, random needed 2.0 times as many as margin."
@@ -384,7 +347,7 @@ def test_the_headline_tells_how_many_labels_random_needed() -> None:
 
 
 def test_below_ten_repetitions_no_significance_is_claimed() -> None:
-    words = " ".join(headline(two([0.5, 0.8, 0.9], [0.5, 0.6, 0.8], 3), None).verdicts)
+    words = " ".join(headline(Findings(two([0.5, 0.8, 0.9], [0.5, 0.6, 0.8], 3))).verdicts)
     assert "With 3 repetitions no significance is claimed" in words
     assert "significantly" not in words
     assert "p =" not in words
@@ -394,23 +357,23 @@ def test_random_has_its_own_test_and_is_not_among_those_not_told_apart() -> None
     rng, rise = np.random.default_rng(0), np.array([0.5, 0.7, 0.8])
     names = ["badge", "margin", "random", *(f"rival_{i}" for i in range(7))]
     accuracy = {name: rise - 0.01 * i + rng.normal(0, 1e-4, (10, 3)) for i, name in enumerate(names)}
-    words = " ".join(headline(Curves("toy", (10, 20, 40), accuracy), None).verdicts)
+    words = " ".join(headline(Findings(Curves("toy", (10, 20, 40), accuracy))).verdicts)
     assert "significant, p = 0.018" in words
     assert "Not told apart from it by Nemenyi's test of mean ranks: margin, rival_0, rival_1." in words
 
 
 def test_a_lead_within_the_noise_is_called_so() -> None:
-    found = headline(two([0.5, 0.71, 0.81], [0.5, 0.7, 0.8], 5, noise=0.1), None)
+    found = headline(Findings(two([0.5, 0.71, 0.81], [0.5, 0.7, 0.8], 5, noise=0.1)))
     assert "times as many" not in found.sentence
     assert "within the noise" in found.sentence or "Nothing did better" in found.sentence
 
 
 def test_a_single_repetition_tells_nothing_apart() -> None:
-    assert "a single repetition cannot tell" in headline(two([0.5, 0.8, 0.9], [0.5, 0.6, 0.8], 1, 0), None).sentence
+    assert "a single repetition cannot tell" in headline(Findings(two([0.5, 0.8, 0.9], [0.5, 0.6, 0.8], 1, 0))).sentence
 
 
 def test_random_may_win() -> None:
-    assert headline(two([0.5, 0.6, 0.7], [0.5, 0.7, 0.8], 3), None).sentence.startswith(
+    assert headline(Findings(two([0.5, 0.6, 0.7], [0.5, 0.7, 0.8], 3))).sentence.startswith(
         "Nothing did better than random"
     )
 
@@ -418,4 +381,4 @@ def test_random_may_win() -> None:
 def test_ours_is_named_where_it_did_not_win() -> None:
     curves = two([0.5, 0.8, 0.9], [0.5, 0.6, 0.8], 3)
     curves.accuracy["surrogate"] = curves.accuracy["margin"] - 0.01
-    assert "surrogate is 2nd: " in " ".join(headline(curves, None).verdicts)
+    assert "surrogate is 2nd: " in " ".join(headline(Findings(curves)).verdicts)

@@ -40,6 +40,7 @@ from understudy.data.features import (
 )
 from understudy.data.items import Items, Stamp
 from understudy.data.pool import Dataset, Pool
+from understudy.defaults import ITEMS_PER_BATCH
 from understudy.errors import UnderstudyError, UsageError
 from understudy.messages import count_of
 
@@ -59,7 +60,7 @@ def embed_dataset(
     encoder: Encoder,
     *,
     out: Path,
-    batch_size: int = 64,
+    batch_size: int = ITEMS_PER_BATCH,
     workers: int | None = None,
     on_error: OnError = "skip",
     progress: bool = True,
@@ -81,7 +82,7 @@ def embed(
     encoder: Encoder,
     *,
     out: Path,
-    batch_size: int = 64,
+    batch_size: int = ITEMS_PER_BATCH,
     workers: int | None = None,
     on_error: OnError = "skip",
     progress: bool = True,

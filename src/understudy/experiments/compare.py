@@ -4,29 +4,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
+from understudy import defaults
 from understudy.checks import check_whole_number
 from understudy.data.pool import Dataset
 from understudy.data.sources import load
 from understudy.errors import UnderstudyError, UsageError
 from understudy.experiments.bench import Bench, bench_of
 from understudy.experiments.grid import Engine, Task, carry_out, default_jobs, on_this_machine, units_of
-from understudy.experiments.plan import Plan, Protocol, default_schedule
+from understudy.experiments.plan import Plan, Protocol, default_schedule, parsed_schedule
 from understudy.experiments.results import CEILING, CONTROLS, SELECTION_ONLY, Results, Store
 from understudy.experiments.run import Experiment, Run, device_name, versions
-from understudy.experiments.specs import checked_specs, codes_of
+from understudy.experiments.specs import checked_specs, codes_of, split_specs
 from understudy.learners.named import make_learner
 from understudy.loop import needs_no_learner
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import Picks, PoolView
-
-STRATEGIES: Final = (
-    "understudy", "surrogate", "random", "margin", "entropy", "coreset", "badge", "typiclust", "uherding",
-)  # fmt: skip
-REPEATS: Final = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,23 +92,24 @@ class Outcome:
 
 def compare(
     source: Any,
-    strategies: Sequence[str] = STRATEGIES,
+    strategies: str | Sequence[str] = defaults.STRATEGIES,
     *,
-    out: str | Path,
-    repeats: int = REPEATS,
-    schedule: Sequence[int] | None = None,
+    out: str | Path | None = None,
+    repeats: int = defaults.REPEATS,
+    schedule: str | Sequence[int] | None = None,
     protocol: Protocol | None = None,
-    learner: str = "modern",
-    seed: int = 0,
-    device: str = "cpu",
+    learner: str = defaults.LEARNER,
+    seed: int = defaults.SEED,
+    device: str = defaults.DEVICE,
     together: int | None = None,
     controls: bool = True,
     start: int | None = None,
 ) -> Comparison:
     """A comparison of strategies on a data set, ready to run; or to go on, where `out` holds a part of it already.
 
-    With `start=0` every strategy that can choose without a learner chooses its first rows, and the others draw the
-    same ones at random. Else all share their first labels.
+    Strategies and schedule may be given as they are typed: "margin,badge(start='random')", "600,800,1000:5000:1000".
+    Without `out` the results go to comparisons/DATASET. With `start=0` every strategy that can choose without a
+    learner chooses its first rows, and the others draw the same ones at random. Else all share their first labels.
     """
     if protocol not in (None, "paper", "small"):
         raise UsageError(f"protocol is 'paper' or 'small', or give a schedule; got {protocol!r}")
@@ -120,6 +117,10 @@ def compare(
         raise UsageError(
             f"a schedule and the protocol {protocol} both say at how many labels to train; give one of them"
         )
+    if isinstance(strategies, str):
+        strategies = split_specs(strategies)
+    if isinstance(schedule, str):
+        schedule = parsed_schedule(schedule)
     repeats, seed = check_whole_number("repeats", repeats, 1), check_whole_number("seed", seed, 0)
     if taken := [name for name in CONTROLS if name in strategies]:
         raise UsageError(f"{taken[0]} is always compared with; leave it out of the strategies")
@@ -135,15 +136,15 @@ def compare(
     named = "own schedule" if schedule is not None else f"protocol {protocol or _protocol_of(plan)}"
     if start == 0 and schedule is None and protocol is None:
         named = "doubling from one label a class"
-    return _prepared(
+    return _prepare(
         experiment,
-        Store(Path(out)),
-        wanted,
-        CONTROLS if controls else (),
-        repeats,
-        together,
-        named,
-        str(_source_name(source)),
+        Store(Path(out) if out is not None else Path("comparisons") / (Path(_source_name(source)).stem or "pool")),
+        strategies=wanted,
+        controls=CONTROLS if controls else (),
+        repeats=repeats,
+        together=together,
+        protocol=named,
+        source=_source_name(source),
     )
 
 
@@ -164,17 +165,18 @@ def plan_of(bench: Bench, learner: str, schedule: Sequence[int], seed: int, star
     return Plan(bench.name, bench.digest(), bench.pool.classes, rows, test_rows, learner, tuple(schedule), seed, start)
 
 
-def _prepared(
+def _prepare(
     experiment: Experiment,
     store: Store,
+    *,
     strategies: tuple[str, ...],
     controls: Sequence[str],
     repeats: int,
     together: int | None,
-    named: str,
+    protocol: str,
     source: str,
 ) -> Comparison:
-    """Settle in the folder, and list what is to be played."""
+    """Write the settings into the folder, and list what is to be played."""
     before = store.settings if (store.folder / "experiment.json").exists() else {}
     if together is None and before.get("together", 1) > 1:
         together = before["together"]  # repetitions that come later are no reason to play the first again
@@ -187,7 +189,7 @@ def _prepared(
         experiment.plan,
         {
             "source": source,
-            "protocol": named,
+            "protocol": protocol,
             "strategies": list(strategies),
             "repeats": repeats,
             "device": experiment.device,
@@ -200,7 +202,7 @@ def _prepared(
     )
     units = units_of([*strategies, *controls], range(repeats), together)
     notes = [*experiment.bench.notes(), *notes]
-    return Comparison(Task(experiment, store, units), strategies, repeats, named, together, tuple(notes))
+    return Comparison(Task(experiment, store, units), strategies, repeats, protocol, together, tuple(notes))
 
 
 def _protocol_of(plan: Plan) -> str:
@@ -248,7 +250,7 @@ def replay(
     learner: str,
     *,
     out: str | Path | None = None,
-    device: str = "cpu",
+    device: str = defaults.DEVICE,
     together: int | None = None,
 ) -> Comparison:
     """The stored picks of a comparison judged by another learner, in a folder of its own: DIR/replay-LEARNER."""
@@ -276,9 +278,16 @@ def replay(
     }
     target = Path(out) if out is not None else Path(folder) / f"replay-{learner.replace(':', '-')}"
     experiment = replace(Experiment(plan, bench, device), maker=FromRecords(picks))
-    named = f"picks of {results.settings['plan']['learner']}"
-    source_given = _source_name(source) if source is not None else results.settings["source"]
-    return _prepared(experiment, Store(target), tuple(names), (CEILING,), repeats, together, named, source_given)
+    return _prepare(
+        experiment,
+        Store(target),
+        strategies=tuple(names),
+        controls=(CEILING,),
+        repeats=repeats,
+        together=together,
+        protocol=f"picks of {results.settings['plan']['learner']}",
+        source=_source_name(source) if source is not None else results.settings["source"],
+    )
 
 
 def _finished_repeats(results: Results, strategy: str, plan: Plan) -> int:

@@ -3,13 +3,16 @@
 from pathlib import Path
 from typing import Final
 
-from understudy.experiments.compare import REPEATS, Comparison, compare
+from understudy import defaults
+from understudy.experiments.compare import Comparison, compare
 
 STRATEGIES: Final = ("understudy", "margin", "entropy", "random")
 SCHEDULE: Final = tuple(range(20, 201, 20))
 
 
-def demo_comparison(repeats: int = REPEATS, seed: int = 0, out: str | Path = "demo") -> Comparison:
+def demo_comparison(
+    repeats: int = defaults.REPEATS, seed: int = defaults.SEED, out: str | Path = defaults.DEMO_FOLDER
+) -> Comparison:
     """A comparison that takes about a minute, ready to run."""
     # Of the controls one would take longer than all the rest.
     return compare(

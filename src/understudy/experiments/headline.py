@@ -3,20 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from understudy.experiments.curves import Curves
-from understudy.experiments.statistics import (
-    SIGNIFICANT,
-    TESTED_FROM,
-    Comparison,
-    compare,
-    contestants,
-    labels_to_reach,
-    paired,
-    rank_strategies,
-)
-from understudy.experiments.tables import by_area, p_text, points
+from understudy.experiments.statistics import SIGNIFICANT, TESTED_FROM, Comparison, Ranks, labels_to_reach, paired
+from understudy.experiments.summary import Findings
+from understudy.experiments.tables import p_text, points
 from understudy.messages import count_of, list_some
 
 RANDOM: Final = "random"
@@ -33,10 +23,10 @@ class Headline:
     numbers: tuple[tuple[str, str], ...]  # the number, and what it is
 
 
-def headline(curves: Curves, ceiling: np.ndarray | None) -> Headline:
+def headline(found: Findings) -> Headline:
     """Who did best over all budgets, and what random would have needed; claims only what repetitions support."""
-    shown = contestants(curves)
-    names = by_area(shown)
+    shown = found.contestants
+    names = [name for name in found.best_first if name in shown.accuracy]
     best, last = names[0], shown.schedule[-1]
     accuracy = _percent(shown, best)
     numbers = [(accuracy, f"{best} with {last:,} labels")]
@@ -47,27 +37,28 @@ def headline(curves: Curves, ceiling: np.ndarray | None) -> Headline:
         theirs, times = _percent(shown, RANDOM), _ratio(shown, best)
         if shown.repeats == 1:
             sentence += f", random {theirs}; a single repetition cannot tell them apart"
-        elif not _leads(_lead_over_random(shown, best)):
+        elif not _leads(_lead_over_random(found, best)):
             sentence += f", random {theirs}; over the whole curve the lead is within the noise"
         elif times is None or times <= AS_MANY:
             sentence += f", random {theirs}"
         else:
             sentence += f"; to reach {theirs}, random needed {times:.1f} times as many as {best}"
             numbers.append((f"{times:.1f} ×", f"as many labels took random to {theirs}"))
-    if ceiling is not None:
-        numbers.append((f"{100 * ceiling.mean():.1f} %", "with all labels: the ceiling"))
+    if found.ceiling is not None:
+        numbers.append((f"{100 * found.ceiling.mean():.1f} %", "with all labels: the ceiling"))
     numbers.append((str(shown.repeats), "repetition" if shown.repeats == 1 else "repetitions"))
-    return Headline(f"{sentence}.", tuple(_verdicts(shown, names)), tuple(numbers))
+    return Headline(f"{sentence}.", tuple(_verdicts(found, names)), tuple(numbers))
 
 
-def _lead_over_random(curves: Curves, best: str) -> Comparison:
-    return next(one for one in compare(curves, RANDOM) if one.strategy == best)
+def _lead_over_random(found: Findings, best: str) -> Comparison:
+    """The best against random, which is the reference wherever it was run."""
+    return next(one for one in found.comparisons if one.strategy == best)
 
 
-def _leads(found: Comparison) -> bool:
+def _leads(over_random: Comparison) -> bool:
     """Whether the interval of its lead is above zero and, where there are tests, the test agrees."""
-    above = found.area.interval is not None and found.area.interval[0] > 0
-    return above and (found.p_holm is None or found.p_holm < SIGNIFICANT)
+    above = over_random.area.interval is not None and over_random.area.interval[0] > 0
+    return above and (over_random.p_holm is None or over_random.p_holm < SIGNIFICANT)
 
 
 def _percent(curves: Curves, name: str) -> str:
@@ -83,9 +74,9 @@ def _ratio(curves: Curves, best: str) -> float | None:
     return theirs / own
 
 
-def _verdicts(curves: Curves, names: list[str]) -> list[str]:
+def _verdicts(found: Findings, names: list[str]) -> list[str]:
     """What may and what may not be concluded, and where ours stands."""
-    best, said = names[0], []
+    curves, best, said = found.contestants, names[0], []
     bracketed = ", 95 % intervals in brackets" if curves.repeats > 1 else ""
     if len(names) > 1:
         behind = points(paired(curves.area(best) - curves.area(names[1])))
@@ -94,17 +85,16 @@ def _verdicts(curves: Curves, names: list[str]) -> list[str]:
             f"{behind} points more than {names[1]}{bracketed}."
         )
     if RANDOM in names[2:]:
-        found = _lead_over_random(curves, best)
-        test = ""
-        if found.p_holm is not None:
-            verdict = "significant" if found.p_holm < SIGNIFICANT else "not significant"
-            test = f": {verdict}, p = {p_text(found.p_holm)} (signed ranks, Holm)"
-        said.append(f"Its lead over random is {points(found.area)} points{test}.")
+        lead, test = _lead_over_random(found, best), ""
+        if lead.p_holm is not None:
+            verdict = "significant" if lead.p_holm < SIGNIFICANT else "not significant"
+            test = f": {verdict}, p = {p_text(lead.p_holm)} (signed ranks, Holm)"
+        said.append(f"Its lead over random is {points(lead.area)} points{test}.")
     if curves.repeats < TESTED_FROM:
         repetitions = count_of(curves.repeats, "repetition")
         said.append(f"With {repetitions} no significance is claimed; that takes {TESTED_FROM} or more.")
     elif len(names) > 1:
-        said.append(_told_apart(curves, best, RANDOM in names[2:]))
+        said.append(_told_apart(found.ranks, best, RANDOM in names[2:]))
     for name in ("understudy", "surrogate"):
         if name in names[1:]:
             place = _ordinal(names.index(name) + 1)
@@ -112,9 +102,8 @@ def _verdicts(curves: Curves, names: list[str]) -> list[str]:
     return said
 
 
-def _told_apart(curves: Curves, best: str, random_was_tested: bool) -> str:
+def _told_apart(found: Ranks, best: str, random_was_tested: bool) -> str:
     """Who is as good as the best, for all that tests of all pairs can tell; random may have had a test of its own."""
-    found = rank_strategies(curves)
     alike = found.alike(best)
     test = "signed ranks of all pairs" if found.told_by == "signed ranks" else "Nemenyi's test of mean ranks"
     if not alike:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,16 +15,10 @@ from understudy.data.pool import Pool
 from understudy.experiments import picked, tables
 from understudy.experiments.curves import OFTEN, SELECTION_ONLY, Curves
 from understudy.experiments.results import Results
-from understudy.experiments.statistics import (
-    TESTED_FROM,
-    compare,
-    contestants,
-    penalty_matrix,
-    rank_strategies,
-    reference_of,
-)
+from understudy.experiments.statistics import TESTED_FROM
 from understudy.experiments.styles import Look, is_variant, shared_looks
-from understudy.experiments.tables import Grid, by_area
+from understudy.experiments.summary import Findings
+from understudy.experiments.tables import Grid
 from understudy.messages import count_of
 
 NO_PICKS: Final = "Which rows were picked was not kept, so neither they nor times a pick are shown."
@@ -64,38 +59,31 @@ class Section:
         return bool(self.figures or self.grids or self.items)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Material:
     """What the sections are made of."""
 
     results: Results
-    curves: Curves
-    repeats: tuple[int, ...]  # those of the curves
-    ceiling: np.ndarray | None  # in these
+    found: Findings
     pool: Pool | None
     draws: bool
-    ended: tuple[Curves, ...] = ()  # curves that end earlier than those
 
     @property
     def folder(self) -> Path:
         return self.results.folder
 
     @property
-    def ranked(self) -> list[str]:
-        return by_area(self.curves)
+    def curves(self) -> Curves:
+        return self.found.curves
 
-    @property
+    @cached_property
     def looks(self) -> Mapping[str, Look]:
-        return shared_looks([self.curves], False, self.ended)
+        return shared_looks([self.curves], False, self.found.ended_early)
 
     @property
     def who_picked(self) -> list[str]:
         """All whose picks are their own."""
-        return [name for name in self.ranked if not name.endswith(SELECTION_ONLY)]
-
-    @property
-    def reference(self) -> str:
-        return reference_of(self.curves)
+        return [name for name in self.found.best_first if not name.endswith(SELECTION_ONLY)]
 
     def figure(self, key: str, caption: str, draw: Callable[[Any], Any]) -> tuple[Figure, ...]:
         """The figure stored and made part of the page; nothing without matplotlib. `draw` is given the module."""
@@ -115,29 +103,29 @@ def _learning_curves(of: Material) -> Section:
     band = "mean ± one standard deviation" if from_repeats else "a single repetition, so there is no band"
 
     def draw(figures: Any) -> Any:
-        top = None if of.ceiling is None else float(of.ceiling.mean())
-        return figures.learning_curves([of.curves], [top], height=3.4, ended=of.ended)
+        top = None if of.found.ceiling is None else float(of.found.ceiling.mean())
+        return figures.learning_curves([of.curves], [top], height=3.4, ended=of.found.ended_early)
 
-    dashed = " Dashed: the same learner with all labels." if of.ceiling is not None else ""
+    dashed = " Dashed: the same learner with all labels." if of.found.ceiling is not None else ""
     often = f" {OFTEN} is margin retrained ten times as often." if OFTEN in of.curves.accuracy else ""
     systems = [name for name in of.curves.accuracy if name + SELECTION_ONLY in of.curves.accuracy]
     apart = f" In grey, since they change training and are not ranked: {', '.join(systems)}." if systems else ""
     caption = f"Test accuracy over labels, {count_of(of.curves.repeats, 'repetition')}: {band}.{dashed}{often}{apart}"
     figure = of.figure("learning-curves", caption, draw) if len(of.curves.schedule) > 1 else ()
     words = "" if figure or not of.draws else "There is a single budget, so there are no curves."
-    grids = [tables.compared(of.curves, ceiling=of.ceiling)]
+    grids = [tables.compared(of.curves, ceiling=of.found.ceiling, comparisons=of.found.comparisons)]
     if len(of.curves.schedule) > 1:
         grids.append(tables.saved(of.curves))
     return Section("curves", "Learning curves", "Curves", words, figure, tuple(grids))
 
 
 def _differences(of: Material) -> Section | None:
-    found = compare(of.curves, of.reference)
+    found = of.found.comparisons
     if not found:
         return None
 
     def offsets(figures: Any) -> Any:
-        return figures.offset_curves([of.curves], of.reference)
+        return figures.offset_curves([of.curves], of.found.reference)
 
     def areas(figures: Any) -> Any:
         none = (float("nan"), float("nan"))
@@ -147,21 +135,25 @@ def _differences(of: Material) -> Section | None:
                 one.strategy: none if one.area.interval is None else tuple(100 * end for end in one.area.interval)
                 for one in found
             },
-            of.ranked,
-            f"area under the curve minus that of {of.reference} (points)",
+            of.found.best_first,
+            f"area under the curve minus that of {of.found.reference} (points)",
         )
 
     spread = "; bands are one standard error" if of.curves.repeats > 1 else ""
     interval = ", with 95 % interval" if of.curves.repeats > 1 else ""
     drawn: tuple[Figure, ...] = ()
     if len(of.curves.schedule) > 1:
-        caption = f"Accuracy minus that of {of.reference} in the same repetition, over labels{spread}."
+        caption = f"Accuracy minus that of {of.found.reference} in the same repetition, over labels{spread}."
         drawn = of.figure("differences", caption, offsets)
     caption = f"The same over the whole curve: difference in mean accuracy{interval}."
-    words = "" if of.reference == "random" else f"Random was not run, so the others are compared with {of.reference}."
+    words = (
+        ""
+        if of.found.reference == "random"
+        else f"Random was not run, so the others are compared with {of.found.reference}."
+    )
     return Section(
         "differences",
-        f"Differences from {of.reference}",
+        f"Differences from {of.found.reference}",
         "Differences",
         words,
         (*drawn, *of.figure("areas", caption, areas)),
@@ -217,15 +209,15 @@ def _selection_only(of: Material) -> Section | None:
 
 
 def _pairwise(of: Material) -> Section | str | None:
-    if len(contestants(of.curves).accuracy) < 2:
+    if len(of.found.contestants.accuracy) < 2:
         return None
     if of.curves.repeats < 2:
         return "Ranks of all against all take two repetitions."
-    order = rank_strategies(of.curves)
+    order = of.found.ranks
 
     def ranks(figures: Any) -> Any:
         averages = dict(zip(order.names, order.average.tolist(), strict=True))
-        return figures.ranks(averages, order.groups, of.ranked)
+        return figures.ranks(averages, order.groups, of.found.best_first)
 
     title, caption = ("All against all", "Pairs"), "Mean ranks of areas over repetitions."
     if order.told_by is None:
@@ -235,7 +227,7 @@ def _pairwise(of: Material) -> Section | str | None:
         )
         return Section("pairs", *title, words, of.figure("ranks", caption, ranks), (tables.ranked(order),))
     caption += f" A bar joins those not told apart by {tables.how_told(order)}."
-    found = penalty_matrix(of.curves)
+    found = of.found.penalties
     sorted_rows = np.argsort(found.penalty, kind="stable")
 
     def matrix(figures: Any) -> Any:
@@ -304,14 +296,14 @@ def _calibration(of: Material) -> Section | str | None:
         ("calibration error (ECE) of the learner", "ece"),
         ("P: share of asked-for labels it had right", "asked_accuracy"),
     ):
-        values = means_over_labels(of.results, column, of.ranked, of.repeats)
+        values = means_over_labels(of.results, column, of.found.best_first, of.found.repeats)
         if any(len(labels) > 1 for labels, _ in values.values()):
             panels[title] = values
     if not panels:
         return "How well the learner knew the answers was not kept."
 
     def draw(figures: Any) -> Any:
-        return figures.over_labels(panels, of.ranked)
+        return figures.over_labels(panels, of.found.best_first)
 
     caption = (
         "Means over repetitions. Left: how far the learner's confidence is from its accuracy on test items. Right: of "
@@ -337,7 +329,7 @@ def means_over_labels(
 
 
 def _balance(of: Material) -> Section | str | None:
-    counts = picked.class_counts(of.results, of.who_picked, of.curves.schedule[-1], of.repeats)
+    counts = picked.class_counts(of.results, of.who_picked, of.curves.schedule[-1], of.found.repeats)
     if not counts:
         return "Of which classes the picks were was not kept."
     size = len(next(iter(counts.values())))
@@ -346,7 +338,7 @@ def _balance(of: Material) -> Section | str | None:
     pool = picked.pool_counts(of.results, of.pool)
 
     def draw(figures: Any) -> Any:
-        return figures.class_balance(classes, counts, pool, of.ranked)
+        return figures.class_balance(classes, counts, pool, of.found.best_first)
 
     line = " The line is the pool." if pool is not None else ""
     over = "over the same repetitions" if of.curves.repeats > 1 else "in a single repetition"
@@ -359,17 +351,17 @@ def _places(of: Material) -> Section | str | None:
         return None
     if of.pool.features is None:
         return "The data set came without features, so there is no map of it."
-    found = picked.pool_map(of.results, of.pool.features, of.who_picked, of.repeats[0])
+    found = picked.pool_map(of.results, of.pool.features, of.who_picked, of.found.repeats[0])
     if not found.picks:
         return NO_PICKS
 
     def draw(figures: Any) -> Any:
-        return figures.pool_map(found.points, found.picks, of.ranked)
+        return figures.pool_map(found.points, found.picks, of.found.best_first)
 
     most = max(map(len, found.picks.values()))
     caption = (
         f"The pool ({count_of(len(found.points), 'row')} of it, grey) along its two principal axes, and the first "
-        f"{most} rows that each strategy asked for in repetition {of.repeats[0] + 1}."
+        f"{most} rows that each strategy asked for in repetition {of.found.repeats[0] + 1}."
     )
     return Section("map", "Where the picks lie", "Map", "", of.figure("map", caption, draw))
 
@@ -382,7 +374,7 @@ def _first_items(of: Material) -> Section | str | None:
     n = picked.FIRST if of.pool.items.kind == "image" else picked.FIRST_TEXTS
     shown = []
     for name in of.who_picked:
-        rows, right = picked.first_asked(of.results, name, n, of.repeats[0])
+        rows, right = picked.first_asked(of.results, name, n, of.found.repeats[0])
         # The picks of a system are those of its selection alone.
         look = of.looks[name + SELECTION_ONLY if name + SELECTION_ONLY in of.looks else name]
         if rows:
@@ -395,7 +387,7 @@ def _first_items(of: Material) -> Section | str | None:
     after = "after the initial labels" if is_shared else "by its own choice, after random ones if it began with those"
     words = (
         f"The first {max(len(asked.items) for asked in shown)} that each strategy asked for {after}, "
-        f"in repetition {of.repeats[0] + 1} and in its order. A red frame marks those the learner had wrong."
+        f"in repetition {of.found.repeats[0] + 1} and in its order. A red frame marks those the learner had wrong."
     )
     return Section("items", "What was asked first", "Asked first", words, items=tuple(shown))
 

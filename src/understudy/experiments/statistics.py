@@ -48,6 +48,11 @@ def reference_of(curves: Curves, wanted: str | None = None) -> str:
 # Single strategies
 
 
+def by_area(curves: Curves) -> list[str]:
+    """The largest area first; after all contestants whole systems that change training, then context."""
+    return sorted(curves.accuracy, key=lambda name: (standing(name, curves.accuracy), -float(curves.area(name).mean())))
+
+
 def mean_and_deviation(values: Float[np.ndarray, "r t"]) -> tuple[Float[np.ndarray, "t"], Float[np.ndarray, "t"]]:
     """Of each budget: mean and standard deviation (of a sample) over repetitions; of a single one the latter is NaN."""
     if len(values) == 1:

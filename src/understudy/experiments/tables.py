@@ -24,6 +24,7 @@ from understudy.experiments.statistics import (
     Penalties,
     Ranks,
     Reach,
+    by_area,
     compare,
     contestants,
     early,
@@ -339,10 +340,14 @@ def columns_of(grid: Grid, longest: int) -> int:
 
 
 def comparison_table(
-    curves: Curves, reference: str | None = None, ceiling: np.ndarray | None = None, width: int = 100
+    curves: Curves,
+    reference: str | None = None,
+    ceiling: np.ndarray | None = None,
+    width: int = 100,
+    comparisons: Sequence[Comparison] | None = None,
 ) -> Table:
     """What `understudy compare` prints: the table of comparisons, as wide as the terminal allows."""
-    found = compare(curves, reference)
+    found = compare(curves, reference) if comparisons is None else comparisons
     return _fitted(lambda n: compared(curves, reference, ceiling, n, False, found), len(curves.schedule), width)
 
 
@@ -352,11 +357,6 @@ def saved_table(curves: Curves, reference: str | None = None, width: int = 100) 
 
 
 # Words and numbers
-
-
-def by_area(curves: Curves) -> list[str]:
-    """The largest area first; after all contestants whole systems that change training, then context."""
-    return sorted(curves.accuracy, key=lambda name: (standing(name, curves.accuracy), -float(curves.area(name).mean())))
 
 
 def spaced(of: Sequence[int], n: int) -> list[int]:

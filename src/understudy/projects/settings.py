@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
+from understudy import defaults
 from understudy.checks import check_number, check_whole_number
 from understudy.core.options import METHODS
 from understudy.data.class_names import checked_classes
@@ -37,13 +38,13 @@ class Settings:
     """
 
     classes: tuple[str, ...] = ()
-    seed: int = 0
-    audit_share: float = 0.1
-    agreement_share: float = 0.0
-    lease_seconds: float = 600.0
-    learner: str = "modern"
-    retrain_growth: float = 1.5
-    retrain_at_most: int = 200
+    seed: int = defaults.SEED
+    audit_share: float = defaults.AUDIT_SHARE
+    agreement_share: float = defaults.AGREEMENT_SHARE
+    lease_seconds: float = defaults.LEASE_SECONDS
+    learner: str = defaults.LEARNER
+    retrain_growth: float = defaults.RETRAIN_GROWTH
+    retrain_at_most: int = defaults.RETRAIN_AT_MOST
     basis_size: int | None = None
     method: str = "understudy"
 

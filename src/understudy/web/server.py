@@ -16,6 +16,7 @@ from typing import Final
 import torch
 import uvicorn
 
+from understudy.defaults import FIRST_PORT
 from understudy.errors import UnderstudyError, UsageError
 from understudy.projects.project import Project
 from understudy.sessions.opening import open_session
@@ -26,7 +27,6 @@ from understudy.web.connections import Connection
 from understudy.web.live_status import LiveStatus
 from understudy.web.session_holder import SessionHolder
 
-FIRST_PORT: Final = 8000
 PORTS_TRIED: Final = 11
 GRACE: Final = 1  # seconds for calls under way; live streams are ended before that
 EARLY: Final = 2.5  # seconds in which a project that cannot be had says so, before a browser is opened for it

@@ -1,4 +1,4 @@
-"""A learner that never does better than to name the largest class is told of."""
+"""What results come to: the runs that can be compared, the notes on the others, and a learner that learnt nothing."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +9,13 @@ import pytest
 
 from tests.experiments.made_up import made_up
 from tests.experiments.small import dataset
-from understudy.experiments.chance import left_chance_at, never_left_chance
+from understudy.experiments import statistics
 from understudy.experiments.compare import compare
-from understudy.experiments.report import comparable
+from understudy.experiments.curves import Curves
+from understudy.experiments.report import write_report
 from understudy.experiments.results import Results
+from understudy.experiments.summary import left_chance_at, never_left_chance, summarise
+from understudy.experiments.tables import comparison_table
 from understudy.learners.heads import Head
 from understudy.learners.training import Recipe
 
@@ -70,11 +73,64 @@ def test_the_line_names_the_learner_and_others_to_try(tmp_path: Path) -> None:
 
 def test_a_comparison_ends_with_that_line_and_only_where_it_is_true(tmp_path: Path) -> None:
     for learner, stuck in (("STUCK", True), ("QUICKLY", False)):
-        module = "tests.experiments.test_chance" if stuck else "tests.experiments.small"
+        module = "tests.experiments.test_summary" if stuck else "tests.experiments.small"
         prepared = compare(
             dataset(), ["random"], out=tmp_path / learner, repeats=1, schedule=[9, 30], learner=f"{module}:{learner}"
         )
         results = prepared.run(jobs=1, progress=False).results
         labels = prepared.task.experiment.bench.test_labels
         assert results.settings["largest_class"] == np.bincount(labels).max() / len(labels)
-        assert any("never left chance" in note for note in comparable(results)[1]) == stuck
+        assert any("never left chance" in note for note in summarise(results).notes) == stuck
+
+
+def test_context_does_not_decide_what_is_compared(tmp_path: Path) -> None:
+    names = ["surrogate", "margin", "random", "margin_x10"]
+    results = made_up(tmp_path, names, repeats=6, ended={"margin_x10": 5})
+    found = summarise(results).findings
+    assert found is not None
+    assert list(found.curves.accuracy) == ["surrogate", "margin", "random"]
+    assert found.curves.repeats == 6
+    whole = summarise(made_up(tmp_path / "whole", names, repeats=6)).findings
+    assert whole is not None
+    assert "margin_x10" in whole.curves.accuracy
+
+
+def test_repetitions_that_are_not_used_are_named(tmp_path: Path) -> None:
+    summary = summarise(made_up(tmp_path, repeats=6, ended={"margin": 5}))
+    assert summary.findings is not None
+    assert summary.findings.curves.repeats == 5
+    assert (
+        "5 repetitions compared, those that all strategies have; further ones of surrogate, random are finished and "
+        "not used." in summary.notes
+    )
+    assert not any("not used" in note for note in summarise(made_up(tmp_path / "b", repeats=6)).notes)
+
+
+def test_who_failed_is_not_called_unfinished(tmp_path: Path) -> None:
+    results = made_up(tmp_path, repeats=4, ended={"margin": 1}, wanted=["surrogate", "margin", "random", "my:own/one"])
+    (tmp_path / "errors").mkdir()
+    for name in ("margin-0", "margin-2", "my%3Aown%2Fone-0", "surrogate-1"):
+        (tmp_path / "errors" / f"{name}.txt").write_text("Traceback")
+    notes = summarise(results).notes
+    assert f"margin failed, with 1 of 4 repetitions done; why is in {tmp_path}/errors/margin-2.txt." in notes
+    assert (
+        f"my:own/one failed, with 0 of 4 repetitions done; why is in {tmp_path}/errors/my%3Aown%2Fone-0.txt." in notes
+    )
+    assert not any("goes on" in note or "surrogate failed" in note for note in notes)  # what ended well since is well
+
+
+def test_what_is_said_once_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def counted(curves: Curves, reference: str | None = None) -> tuple[statistics.Comparison, ...]:
+        asked.append(str(reference))
+        return statistics.compare(curves, reference)
+
+    monkeypatch.setattr("understudy.experiments.summary.compare", counted)
+    monkeypatch.setattr("understudy.experiments.tables.compare", counted)
+    results = made_up(tmp_path)
+    summary = summarise(results)
+    assert summary.findings is not None
+    comparison_table(summary.findings.curves, comparisons=summary.findings.comparisons)
+    write_report(results, summary=summary, with_figures=False)
+    assert asked == ["random"]

@@ -1,0 +1,245 @@
+"""What the results of a comparison come to, computed once: the table on the terminal, the page and its tables show it.
+
+The curves that can be compared, the statistics of them, and what has to be said of the runs that are missing.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from understudy.errors import UnderstudyError
+from understudy.experiments.curves import CEILING, CONTROLS, SELECTION_ONLY, Curves, standing
+from understudy.experiments.results import Results, file_name
+from understudy.experiments.statistics import (
+    Comparison,
+    Penalties,
+    Ranks,
+    by_area,
+    compare,
+    contestants,
+    penalty_matrix,
+    rank_strategies,
+    reference_of,
+)
+from understudy.messages import count_of
+
+# A learner has left chance if its best accuracy is above the share of the largest class by four standard errors of such
+# a share (the best of a thousand rounds that all guess is not), and by a fiftieth of what that leaves to be learnt
+# (with many test items less would be significant, and still of no use).
+STANDARD_ERRORS: Final = 4
+LEAST_OF_THE_REST: Final = 0.02
+SUGGESTED: Final = ("paper_scaled", "modern")
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """Curves that can be compared, and the statistics of them, each computed once."""
+
+    curves: Curves
+    ceiling: np.ndarray | None = None  # accuracies with all labels, in the repetitions of the curves
+    repeats: tuple[int, ...] = ()  # which repetitions the rows of the curves are
+    ended_early: tuple[Curves, ...] = ()  # curves that end before the others
+
+    @cached_property
+    def contestants(self) -> Curves:
+        return contestants(self.curves)
+
+    @cached_property
+    def reference(self) -> str:
+        """What the others are compared with."""
+        return reference_of(self.curves)
+
+    @cached_property
+    def best_first(self) -> list[str]:
+        """All strategies by the area under their curves; context comes last."""
+        return by_area(self.curves)
+
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """Every other strategy against the reference."""
+        return compare(self.curves, self.reference)
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        return rank_strategies(self.curves)
+
+    @cached_property
+    def penalties(self) -> Penalties:
+        return penalty_matrix(self.curves)
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Results, what they show, and what a reader should know about what is missing, a line each."""
+
+    results: Results
+    findings: Findings | None  # None: nothing can be compared yet
+    notes: tuple[str, ...]
+
+
+def summarise(results: Results) -> Summary:
+    """The summary of a comparison, finished or not."""
+    curves, notes = _comparable(results)
+    if curves is None:
+        return Summary(results, None, tuple(notes))
+    repeats = _repeats_of(results, curves)
+    findings = Findings(curves, results.ceiling(repeats), repeats, tuple(_ended_early(results, curves)))
+    return Summary(results, findings, tuple(notes))
+
+
+def _comparable(results: Results) -> tuple[Curves | None, list[str]]:
+    """The curves of the contestants that make the largest paired table, and what has to be said of the others.
+
+    Context and systems that change training are shown beside them if they have all of that table.
+    """
+    there = results.strategies
+    names = [name for name in there if standing(name, there) == 0]
+    if not names:
+        return None, ["There is nothing to compare yet: only the learner with all labels is finished."]
+    ended = _finished(results, names)
+    best: list[str] = []
+    most = 0
+    for least in sorted({len(runs) for runs in ended.values()} - {0}):
+        kept = [name for name in names if len(ended[name]) >= least]
+        size = len(kept) * len(set.intersection(*(ended[name] for name in kept)))
+        if size > most:
+            best, most = kept, size
+    try:
+        curves = results.curves(best or names)  # where nobody has come to the end yet: as far as all have come
+    except UnderstudyError as error:
+        return None, [*_missing_runs(results, ()), f"There is nothing to compare yet: {error}."]
+    for name in there:
+        system = standing(name, there) == 1 and name + SELECTION_ONLY in curves.accuracy
+        if name != CEILING and (name in CONTROLS or system):
+            curves = _with_beside(results, curves, name)
+    order = [name for name in there if name in curves.accuracy]
+    stuck = [line for line in [never_left_chance(results)] if line]
+    return curves.only(order), [*stuck, *_missing_runs(results, order), *_unused(curves, ended)]
+
+
+def _with_beside(results: Results, curves: Curves, name: str) -> Curves:
+    """The curves and one more, unless that would leave fewer budgets or repetitions."""
+    try:
+        wider = results.curves([*curves.accuracy, name])
+    except UnderstudyError:
+        return curves
+    same = wider.schedule == curves.schedule and wider.repeats == curves.repeats
+    return wider if same else curves
+
+
+def _repeats_of(results: Results, curves: Curves) -> tuple[int, ...]:
+    """Which repetitions the rows of the curves are."""
+    columns = (results.table[name].to_pylist() for name in ("strategy", "repeat", "labels"))
+    there = set(zip(*columns, strict=True))
+    return tuple(
+        repeat
+        for repeat in sorted({repeat for _, repeat, _ in there})
+        if all((name, repeat, at) in there for name in curves.accuracy for at in curves.schedule)
+    )
+
+
+def _ended_early(results: Results, curves: Curves) -> list[Curves]:
+    """The curves of those who came to no end in any repetition, each as far as it came."""
+    there = results.strategies
+    out = [name for name in there if standing(name, there) == 0 and name not in curves.accuracy]
+    found = [results.curves([name]) for name, runs in _finished(results, out).items() if not runs]
+    return [one for one in found if len(one.schedule) > 1 and one.schedule[-1] < curves.schedule[-1]]
+
+
+def _finished(results: Results, names: Iterable[str]) -> dict[str, set[int]]:
+    """The repetitions of each strategy that came to the end of the schedule."""
+    table = results.table.select(["strategy", "repeat", "labels"]).to_pylist()
+    last = _last_budget(results)
+    return {
+        name: {one["repeat"] for one in table if one["strategy"] == name and one["labels"] == last} for name in names
+    }
+
+
+def _last_budget(results: Results) -> int:
+    own = [_budgets_of(results, name)[-1] for name in results.strategies if name != CEILING]
+    return int(results.settings.get("plan", {}).get("schedule", [max(own, default=0)])[-1])
+
+
+def _budgets_of(results: Results, name: str) -> list[int]:
+    columns = (results.table[column].to_pylist() for column in ("strategy", "labels"))
+    return sorted({labels for strategy, labels in zip(*columns, strict=True) if strategy == name})
+
+
+def _missing_runs(results: Results, compared: Collection[str]) -> list[str]:
+    """Who failed, who has too few repetitions and is left out, and what is still to be done; a line each."""
+    wanted, there = int(results.settings.get("repeats", 0)), results.strategies
+    names = dict.fromkeys([*results.settings.get("strategies", ()), *there])
+    ended = _finished(results, [name for name in names if name != CEILING])
+    notes, left_out, waiting = [], [], []
+    for name, runs in ended.items():
+        spec = name.removesuffix(SELECTION_ONLY)
+        out = bool(compared) and name in there and name not in compared and name not in CONTROLS
+        if len(runs) >= wanted or standing(name, there) == 1:
+            continue
+        if traces := _traces_of(results.folder, spec, runs):
+            notes.append(f"{spec} failed, with {len(runs)} of {wanted} repetitions done; why is in {traces[0]}.")
+        elif out and runs:
+            left_out.append(f"{spec} has {len(runs)} of {wanted} repetitions")
+        elif out:
+            furthest = (
+                f"{spec} got no further than {_budgets_of(results, name)[-1]:,} of {_last_budget(results):,} labels"
+            )
+            notes.append(f"{furthest}, so it is not compared; its curve is drawn as far as it goes.")
+        else:
+            waiting.append(f"{spec} {len(runs)} of {wanted}")
+    if left_out:
+        whom = "it" if len(left_out) == 1 else "them"
+        notes.append(f"Left out: {'; '.join(left_out)}; --repeats {wanted} to compare {whom}.")
+    if waiting:
+        notes.append(f"Unfinished, in repetitions: {'; '.join(waiting)}. The same command goes on.")
+    return notes
+
+
+def _unused(curves: Curves, ended: Mapping[str, Collection[int]]) -> list[str]:
+    """That some repetitions are finished but not compared, since not all strategies have them."""
+    more = [name for name in curves.accuracy if len(ended.get(name, ())) > curves.repeats]
+    if not more:
+        return []
+    return [
+        f"{count_of(curves.repeats, 'repetition')} compared, those that all strategies have; further ones of "
+        f"{', '.join(more)} are finished and not used."
+    ]
+
+
+def _traces_of(folder: Path, name: str, done: Collection[int]) -> list[Path]:
+    """The files that say why a strategy failed, of repetitions that have not been finished since."""
+    start = f"{file_name(name)}-"
+    found = sorted((folder / "errors").glob("*.txt"))
+    return [
+        path
+        for path in found
+        if path.name.startswith(start) and (number := path.stem[len(start) :]).isdecimal() and int(number) not in done
+    ]
+
+
+def left_chance_at(share: float, test_rows: int) -> float:
+    """The accuracy above which a learner does better than to name the largest class, of this share, always."""
+    error = (share * (1 - share) / test_rows) ** 0.5
+    return share + max(STANDARD_ERRORS * error, LEAST_OF_THE_REST * (1 - share))
+
+
+def never_left_chance(results: Results) -> str | None:
+    """One line if no training of any strategy did better than naming the largest class always."""
+    plan = results.settings.get("plan", {})
+    if not plan.get("classes") or not plan.get("test_rows"):
+        return None
+    share = float(results.settings.get("largest_class", 1 / len(plan["classes"])))
+    columns = (results.table[name].to_pylist() for name in ("strategy", "accuracy"))
+    found = [accuracy for strategy, accuracy in zip(*columns, strict=True) if strategy != CEILING]
+    if not found or np.max(found) > left_chance_at(share, plan["test_rows"]):
+        return None
+    learner = plan.get("learner", "")
+    others = " or ".join(name for name in SUGGESTED if name != learner)
+    return (
+        f"The learner {learner} never left chance: at best {100 * np.max(found):.1f} % right, and the largest class "
+        f"alone is {100 * share:.1f} %. What strategies chose cannot matter then; try --learner {others}."
+    )
