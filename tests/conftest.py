@@ -40,6 +40,7 @@ DOORS = {
     "understudy.strategies.weight_schedule",
 }
 MODULES = [module.name for module in pkgutil.walk_packages([str(SOURCE)], "understudy.") if not module.ispkg]
+assert set(MODULES) >= DOORS, f"renamed or gone: {DOORS - set(MODULES)}"
 INSIDE = [name for name in MODULES if name not in DOORS]
 hook = install_import_hook(INSIDE, CHECKER)
 

@@ -1,15 +1,24 @@
-"""Tests that need a part of the system which is not there: they say so, or fail where nothing may be left out."""
+"""Tests that need something which is not there say so and are skipped, or fail where nothing may be left out."""
 
+import importlib
 import os
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 STRICT = "UNDERSTUDY_LEAVE_NOTHING_OUT"
 
 
-def left_out(reason: str) -> NoReturn:
-    """Skip the test with a reason, or fail it where the environment says that nothing may be left out."""
+def leave_out(reason: str) -> NoReturn:
+    """Skip the test or module with a reason, or fail it where the environment says that nothing may be left out."""
     if os.environ.get(STRICT):
-        pytest.fail(f"{reason} ({STRICT} is set)")
-    pytest.skip(reason)
+        pytest.fail(f"{reason} ({STRICT} is set)", pytrace=False)
+    pytest.skip(reason, allow_module_level=True)
+
+
+def import_or_leave_out(name: str) -> Any:
+    """A module of a library that not everybody installs."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        leave_out(f"{name} cannot be imported ({error}); `make setup` installs it")

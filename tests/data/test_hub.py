@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.leaving_out import import_or_leave_out
 from understudy import UnderstudyError
 from understudy.data.faults import ItemFault
 from understudy.data.hub import from_datasets, is_saved, load_hub, load_saved
 from understudy.data.pool import Dataset, Pool
 
-datasets = pytest.importorskip("datasets")
+datasets = import_or_leave_out("datasets")
 datasets.disable_progress_bars()
 
 COLOURS = ("red", "lime", "blue")

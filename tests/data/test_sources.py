@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.leaving_out import import_or_leave_out
 from understudy import UnderstudyError
 from understudy.data.faults import FaultsFound
 from understudy.data.features import FeaturesOrigin, draft_features
@@ -45,7 +46,7 @@ def test_objects_are_pools_already() -> None:
 
 
 def test_a_hugging_face_object_is_recognised(folder: Path) -> None:
-    datasets = pytest.importorskip("datasets")
+    datasets = import_or_leave_out("datasets")
     datasets.disable_progress_bars()
     data = datasets.Dataset.from_dict({"text": ["a", "b"]})
     assert len(load(data).pool) == 2

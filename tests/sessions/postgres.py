@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.leaving_out import left_out
+from tests.leaving_out import leave_out
 
 USER = "understudy"
 
@@ -129,6 +129,6 @@ def running() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     if reason := why_not():
-        left_out(reason)
+        leave_out(reason)
     with running() as made:
         yield made

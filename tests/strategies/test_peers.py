@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from tests.leaving_out import import_or_leave_out
 from tests.strategies.pools import N_CLASSES, Arrays, labels_of, make_arrays, view_for
 from understudy.strategies.badge import Gradients
 from understudy.strategies.registry import make_strategy
 from understudy.strategies.typiclust import typicality
 from understudy.strategies.view import Picks
 
-peer = pytest.importorskip("skactiveml.pool", reason="scikit-activeml is not installed; `make setup` does it")
+peer = import_or_leave_out("skactiveml.pool")
 from skactiveml.base import SkactivemlClassifier  # noqa: E402
 from skactiveml.pool._typi_clust import _typicality  # noqa: E402
 

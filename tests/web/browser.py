@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.leaving_out import left_out
+from tests.leaving_out import leave_out
 from understudy.data.sources import load
 from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
@@ -69,7 +69,7 @@ def program() -> str | None:
 @pytest.fixture(scope="module")
 def chromium() -> "Iterator[Browser]":
     if reason := why_not():
-        left_out(reason)
+        leave_out(reason)
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

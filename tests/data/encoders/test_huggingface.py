@@ -7,10 +7,11 @@ import torch
 from safetensors.torch import save_file
 
 from tests.data.encoders.pictures import picture
+from tests.leaving_out import import_or_leave_out
 from understudy.data.encoders import make_encoder
 from understudy.errors import UnderstudyError
 
-transformers: Any = pytest.importorskip("transformers")
+transformers: Any = import_or_leave_out("transformers")
 
 IMAGES = [picture(seed) for seed in range(3)]
 

@@ -7,11 +7,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.data.encoders.pictures import picture
+from tests.leaving_out import import_or_leave_out
 from understudy.data.encoders import Preprocessing, make_encoder
 from understudy.data.encoders.onnx_weights import digests
 from understudy.errors import UnderstudyError
 
-onnxruntime: Any = pytest.importorskip("onnxruntime")
+onnxruntime: Any = import_or_leave_out("onnxruntime")
 
 IMAGES = [picture(seed) for seed in range(5)]
 KERNEL = np.random.default_rng(0).normal(size=(6, 3, 1, 1)).astype(np.float32)

@@ -6,11 +6,12 @@ import torch
 from PIL import Image
 
 from tests.data.encoders.pictures import picture
+from tests.leaving_out import import_or_leave_out
 from understudy.data.encoders import Preprocessing
 from understudy.data.encoders.preprocessing import Interpolation
 from understudy.errors import UnderstudyError
 
-timm: Any = pytest.importorskip("timm")
+timm: Any = import_or_leave_out("timm")
 
 
 def tensor(preprocessing: Preprocessing, image: Image.Image) -> torch.Tensor:

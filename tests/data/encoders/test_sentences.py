@@ -8,12 +8,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.leaving_out import import_or_leave_out
 from understudy.data.encoders import make_encoder
 from understudy.errors import UnderstudyError
 
-sentence_transformers: Any = pytest.importorskip("sentence_transformers")
-modules: Any = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
-transformers: Any = pytest.importorskip("transformers")
+sentence_transformers: Any = import_or_leave_out("sentence_transformers")
+modules: Any = import_or_leave_out("sentence_transformers.sentence_transformer.modules")
+transformers: Any = import_or_leave_out("transformers")
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "text", "cat", "dog", "runs", "sleeps", "##s"]
 

@@ -9,10 +9,11 @@ import torch
 from torch import nn
 
 from tests.data.encoders.pictures import picture
+from tests.leaving_out import import_or_leave_out
 from understudy.data.encoders import Encoder, make_encoder
 from understudy.errors import UnderstudyError
 
-timm: Any = pytest.importorskip("timm")
+timm: Any = import_or_leave_out("timm")
 
 IMAGES = [picture(seed) for seed in range(3)]
 MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
