@@ -17,7 +17,7 @@ import torch
 from synthetic import pool
 
 from understudy import Surrogate
-from understudy.core.basis import centre_and_spread, kmeans
+from understudy.core.basis import centre_and_spread, find_centres
 from understudy.core.features import Features
 
 
@@ -28,11 +28,11 @@ def compare(name: str, features: np.ndarray, k: int, n_classes: int, device: str
     set_up = time.perf_counter() - start
     held = Features(features).on(where)
     start = time.perf_counter()
-    ours = kmeans(held, k, *centre_and_spread(held, where), np.random.default_rng(1))
+    ours = find_centres(held, k, *centre_and_spread(held, where), np.random.default_rng(1))
     seconds = time.perf_counter() - start
     start = time.perf_counter()
     standard = centre_and_spread(held, where)
-    full = kmeans(held, k, *standard, np.random.default_rng(1), 300, 0.0, seeding_rows=len(features))
+    full = find_centres(held, k, *standard, np.random.default_rng(1), 300, 0.0, seeding_rows=len(features))
     result = {
         "pool": name, "n": len(features), "d": features.shape[1], "k": len(s._kernel.U), "device": device,
         "set_up_s": set_up, "kmeans_s": seconds, "iterations": ours.iterations, "inertia": ours.inertia,

@@ -250,7 +250,7 @@ def make_basis(features: Float[Tensor, "m d"], k: int, now: "Situation | Seeded"
     given = Features(features)
     origin, spread = bases.centre_and_spread(given, features.device)
     seeding = None if k <= 500 else 5 * k  # rows: a good start for thousands of centres takes minutes on all
-    U = bases.kmeans(given, k, origin, spread, np.random.default_rng([now.seed, 0]), seeding_rows=seeding).centres
+    U = bases.find_centres(given, k, origin, spread, np.random.default_rng([now.seed, 0]), seeding_rows=seeding).centres
     V = bases.draw_simplex(len(U), now.n_classes, np.random.default_rng([now.seed, 1]))
     return U, torch.from_numpy(V).to(features.device)
 

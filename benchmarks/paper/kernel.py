@@ -54,7 +54,7 @@ def make_inputs(X: np.ndarray, k: int, seed: int, device: str) -> Inputs:
     rng, where = study.stream(seed, study.STREAM_SURROGATE), torch.device(device)
     features = Features(X).on(where)
     origin, spread = basis.centre_and_spread(features, where)
-    U = basis.kmeans(features, k, origin, spread, rng).centres
+    U = basis.find_centres(features, k, origin, spread, rng).centres
     distance = mean_distance(features, origin, spread, rng)
     return Inputs(torch.from_numpy(X).to(where, torch.float64), U, origin, (WIDTH * distance) ** 2)
 

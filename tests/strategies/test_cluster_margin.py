@@ -16,7 +16,7 @@ from understudy.strategies.cluster_margin import (
     fingerprint,
     round_robin,
 )
-from understudy.strategies.clusters import Points
+from understudy.strategies.points import Points
 from understudy.strategies.view import Picks, PoolView
 
 

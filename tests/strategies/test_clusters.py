@@ -7,7 +7,6 @@ import torch
 from understudy.errors import UnderstudyError
 from understudy.strategies.clusters import (
     Clusters,
-    Points,
     _Scaled,
     _seeds,
     check_space,
@@ -15,8 +14,8 @@ from understudy.strategies.clusters import (
     nearest_centres,
     nearest_members,
     turns,
-    unit_length,
 )
+from understudy.strategies.points import Points, unit_length
 
 
 def blobs(k: int, each: int, d: int = 4, apart: float = 50.0, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
@@ -153,12 +152,10 @@ def test_rows_and_unit_length_are_the_same_as_a_copy_made_so() -> None:
     assert torch.equal(k_means(lazy, 4, rng()).assignment, k_means(copy, 4, rng()).assignment)
 
 
-def test_blocks_cover_all_points_whatever_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_blocks_changes_rounding_alone() -> None:
     points = torch.from_numpy(rng(9).standard_normal((47, 3)))
     whole = k_means(points, 5, rng())
-    monkeypatch.setattr("understudy.strategies.clusters.BLOCK_BYTES", {"cpu": 10 * 3 * 8})
-    assert [first for first, _ in Points(points).blocks()] == [0, 10, 20, 30, 40]
-    parts = k_means(points, 5, rng())
+    parts = k_means(Points(points, bytes_per_block=10 * 3 * 8), 5, rng())
     assert torch.equal(whole.assignment, parts.assignment)
     assert torch.allclose(whole.centres, parts.centres)
 
@@ -200,11 +197,6 @@ def test_missing_clusters_are_replaced_by_places_not_rows() -> None:
     one = Clusters(torch.ones(1, 2).double(), torch.zeros(4, dtype=torch.int64), torch.tensor([3.0, 0.0, 1.0, 2.0]))
     for unit in (True, False):
         assert nearest_members(Points(table, rows, unit), one, 4).tolist() == [1, 0, 2, 3]
-
-
-def test_zeros_have_no_direction() -> None:
-    assert unit_length(torch.zeros(2, 3)).tolist() == [[0.0] * 3] * 2
-    assert unit_length(torch.tensor([[3.0, 4.0]])).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)]]
 
 
 def test_nearest_centres_of_given_places() -> None:

@@ -8,9 +8,9 @@ import torch
 
 from tests.strategies.test_clusters import blobs
 from understudy.errors import UnderstudyError
-from understudy.strategies.clusters import Points
 from understudy.strategies.draws import torch_generator
 from understudy.strategies.drop_query import DropQuery, LinearHead, candidates, root_mean_square
+from understudy.strategies.points import Points
 from understudy.strategies.view import PoolView
 
 
@@ -121,16 +121,13 @@ def test_parts_of_passes_are_errors(name: str) -> None:
 
 
 @pytest.mark.parametrize("block_bytes", [1000, 2**21])
-def test_what_is_dropped_depends_on_neither_precision_nor_blocks(
-    block_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("understudy.strategies.clusters.BLOCK_BYTES", {"cpu": block_bytes})
+def test_what_is_dropped_depends_on_neither_precision_nor_blocks(block_bytes: int) -> None:
     points = torch.from_numpy(np.random.default_rng(0).standard_normal((5000, 8)))
     weight = torch.from_numpy(np.random.default_rng(1).standard_normal((3, 8)))
     found = []
     for dtype in (torch.float32, torch.float64):
         head = LinearHead(weight.to(dtype), torch.zeros(3, dtype=dtype))
-        found.append(DropQuery().flips(head, Points(points.to(dtype)), 1.0, generator()))
+        found.append(DropQuery().flips(head, Points(points.to(dtype), bytes_per_block=block_bytes), 1.0, generator()))
     assert float((found[0] != found[1]).double().mean()) < 1e-3
 
 

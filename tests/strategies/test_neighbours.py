@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from understudy.strategies.neighbours import Neighbours, gaps
+from understudy.strategies.neighbours import Neighbours
+from understudy.strategies.points import exact_distances
 
 RADIUS = 0.11
 POINTS = torch.rand(2300, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)  # the last block is short
@@ -57,9 +58,9 @@ def test_pairs_at_the_radius_are_seen_from_both_sides_and_in_float64(
 ) -> None:
     monkeypatch.setattr("understudy.strategies.neighbours.PICKED_OUT", share)
     points, radius = at_the_radius(name, dtype)
-    truth = gaps(points, points) < radius
+    truth = exact_distances(points, points) < radius
     assert torch.equal(truth, truth.T)
-    assert torch.allclose(gaps(points, points), (points[:, None].double() - points.double()).norm(dim=2))
+    assert torch.allclose(exact_distances(points, points), (points[:, None].double() - points.double()).norm(dim=2))
     kept, anew = (Neighbours(points, radius, len(points), room) for room in (10**8, 0))
     for near in (kept, anew):
         assert [near.members(point).tolist() for point in range(len(points))] == [

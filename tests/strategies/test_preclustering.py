@@ -9,7 +9,8 @@ import torch
 
 from tests.strategies.test_clusters import blobs
 from understudy.errors import UnderstudyError
-from understudy.strategies.clusters import Points, alternated, k_medoids
+from understudy.strategies.clusters import alternated, k_medoids
+from understudy.strategies.points import Points
 from understudy.strategies.preclustering import (
     Mixture,
     PreClustering,

@@ -8,7 +8,7 @@ import torch
 
 from tests.strategies.test_clusters import blobs
 from understudy.errors import UnderstudyError
-from understudy.strategies.clusters import unit_length
+from understudy.strategies.points import unit_length
 from understudy.strategies.typiclust import TypiClust, cluster_order, typicality
 from understudy.strategies.view import Picks, PoolView
 

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from understudy.core.features import BLOCK, as_array, as_tensor
+from understudy.core.blocks import ROWS_PER_BLOCK, block_slices
+from understudy.core.features import as_array, as_tensor
 from understudy.errors import UnderstudyError, UsageError
 
 SUM_TOLERANCE = 1e-3  # half-precision softmax outputs are off by about half of it
@@ -93,9 +94,8 @@ def check_probabilities(values: Any, n: int, n_classes: int, dtype: torch.dtype,
     if not ("float" in kind or "int" in kind):
         raise UnderstudyError(f"probs must be numbers; got {kind}; pass the learner's predicted probabilities")
     probs = torch.empty((n, n_classes), dtype=dtype, device=to)
-    size = BLOCK[to.type]
-    for first in range(0, n, size):
-        probs[first : first + size] = as_tensor(given[first : first + size]).to(to, dtype)
+    for some in block_slices(n, ROWS_PER_BLOCK[to.type]):
+        probs[some] = as_tensor(given[some]).to(to, dtype)
     finite = torch.isfinite(probs).all(1)
     if not bool(finite.all()):
         row = int((~finite).nonzero()[0])

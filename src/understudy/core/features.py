@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from understudy.core.blocks import ROWS_PER_BLOCK, block_slices, rows_that_fit
 from understudy.errors import UnderstudyError
 
-BLOCK = {"cpu": 512, "cuda": 8192}  # rows
-BLOCK_BYTES = {"cpu": 2**22, "cuda": 2**29}
+BYTES_PER_BLOCK = {"cpu": 2**22, "cuda": 2**29}
 
 
 class Features:
@@ -49,11 +49,12 @@ class Features:
 
     def blocks(self, dtype: torch.dtype, device: torch.device) -> Iterator[tuple[int, Tensor]]:
         """The features in order, as (first row, block) pairs; a block is a few megabytes."""
-        size = max(1, min(BLOCK[device.type], BLOCK_BYTES[device.type] // (self.n_columns * dtype.itemsize)))
+        fitting = rows_that_fit(BYTES_PER_BLOCK[device.type], self.n_columns * dtype.itemsize)
+        size = min(ROWS_PER_BLOCK[device.type], fitting)
         first = 0
         for part in self.parts:
-            for start in range(0, len(part), size):
-                yield first + start, as_tensor(part[start : start + size]).to(device, dtype)
+            for some in block_slices(len(part), size):
+                yield first + some.start, as_tensor(part[some]).to(device, dtype)
             first += len(part)
 
     def take(self, rows: np.ndarray, dtype: torch.dtype, device: torch.device) -> Tensor:

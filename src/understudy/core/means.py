@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.core import links
+from understudy.core.blocks import block_slices, rows_that_fit
 from understudy.core.links import Link
 from understudy.core.options import Options
 
@@ -340,5 +341,4 @@ def two_largest(values: Float[Tensor, "m b"]) -> tuple[Float[Tensor, "b"], Float
 
 def _slices(n: int, n_classes: int, entries: int) -> list[slice]:
     """Runs of rows with at most so many class weights together."""
-    size = max(1, entries // n_classes)
-    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
+    return list(block_slices(n, rows_that_fit(entries, n_classes)))

@@ -6,13 +6,14 @@ and several may share a pool (`tests/core/test_rows.py` plays that through). Tra
 reach for its tensors directly; that is for whoever moves a block to another machine to mend.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from understudy.core import utilities
+from understudy.core.blocks import ROWS_PER_BLOCK, block_slices
 from understudy.core.features import Features
 from understudy.core.kernels import Kernel
 from understudy.core.means import Entropies, Means, margin_doubt, means_for
@@ -20,7 +21,6 @@ from understudy.core.options import Options
 from understudy.core.posterior import InfluenceStep, MeanStep
 from understudy.core.utilities import LANES, Moments
 
-BLOCK = {"cpu": 512, "cuda": 8192}  # rows whitened or refreshed at a time
 STEPS_AT_A_TIME = 16
 FLOOR = {torch.float32: 1e-6, torch.float64: 1e-8}  # least ν: below it, rounding of a row outweighs it
 
@@ -191,7 +191,7 @@ class Rows:
     def precision(self, rows: Int[Tensor, "q"]) -> Float[Tensor, "k k"]:
         """Σ w wᵀ/ν over some rows."""
         total = self._nothing()
-        for some in torch.split(rows, BLOCK[self.W.device.type]):
+        for some in torch.split(rows, ROWS_PER_BLOCK[self.W.device.type]):
             w = self.W[some].double()
             total.addmm_(w.T, w / self.stats[some, :1])
         return total
@@ -205,9 +205,8 @@ class Rows:
             self.var[rows] = (Rw * w).sum(1) + self.stats[rows, 0]
             self.h[rows] = ((Rw @ M) * Rw).sum(1)
 
-    def _blocks(self, n: int) -> list[slice]:
-        size = BLOCK[self.W.device.type]
-        return [slice(first, min(first + size, n)) for first in range(0, n, size)]
+    def _blocks(self, n: int) -> Iterator[slice]:
+        return block_slices(n, ROWS_PER_BLOCK[self.W.device.type])
 
     # -- at each label ------------------------------------------------------------------------------------
 

@@ -481,7 +481,7 @@ class Surrogate:
         V = None
         if basis is None:
             k = options.basis_points(len(features))
-            U = bases.kmeans(features, k, origin, spread, self._stream(STREAM_CENTRES)).centres
+            U = bases.find_centres(features, k, origin, spread, self._stream(STREAM_CENTRES)).centres
             V = self._draw_outputs(len(U)) if options.sees_predictions else None
         elif options.sees_predictions:
             U, V = check_paired_basis(basis, features.n_columns, self.n_classes, self.device)

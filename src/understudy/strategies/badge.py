@@ -12,7 +12,7 @@ from torch import Tensor
 
 from understudy.checks import check_choice, check_flag
 from understudy.errors import UnderstudyError
-from understudy.strategies.geometry import squared_lengths
+from understudy.strategies.points import squared_lengths
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView

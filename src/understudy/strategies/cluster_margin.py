@@ -11,7 +11,8 @@ from scipy.spatial.distance import squareform
 from torch import Tensor
 
 from understudy.checks import check_number, check_whole_number
-from understudy.strategies.clusters import Points, Space, check_space, k_means, table_of, turns
+from understudy.strategies.clusters import Space, check_space, k_means, table_of, turns
+from understudy.strategies.points import Points
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks, top
 from understudy.strategies.uncertainty import margin

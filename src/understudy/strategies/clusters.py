@@ -1,4 +1,4 @@
-"""What strategies that cluster share: points in blocks, k-means, k-medoids, and the member nearest to each centre."""
+"""What strategies that cluster share: k-means, k-medoids, and the member nearest to each centre."""
 
 import math
 from collections.abc import Iterator
@@ -11,20 +11,27 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from understudy.checks import check_choice
+from understudy.core.lloyd import (
+    MAX_ITERATIONS,
+    TOLERANCE,
+    assign_block,
+    divisors,
+    mean_and_spread,
+    restart_empty,
+    run_lloyd,
+    sum_by_cluster,
+)
 from understudy.strategies.kcenter import Metric, kcenter_greedy
+from understudy.strategies.points import Points
 from understudy.strategies.view import PoolView
 
 Space = Literal["hidden", "features"]
-BLOCK_BYTES: Final = {"cpu": 2**21, "cuda": 2**28}
 SEEDING_ROWS: Final = 2_000  # at the least, and for each centre:
 SEEDING_ROWS_PER_CENTRE: Final = 5
 LLOYD_UP_TO: Final = 500  # clusters; mini-batches beyond
 BATCH_SIZE: Final = 5_000
-MAX_ITERATIONS: Final = 100
 MAX_EPOCHS: Final = 10  # over the mini-batches
-TOLERANCE: Final = 1e-3
 EPOCH_TOLERANCE: Final = 2e-2  # an epoch's inertia still counts the centres it began with, so it falls by more
-EPS: Final = 1e-12
 MEDOID_SAMPLES: Final = 3
 MEDOID_SAMPLE_SIZE: Final = 2_000
 MEDOID_ITERATIONS: Final = 30
@@ -37,45 +44,6 @@ def table_of(view: PoolView, on: Space) -> Float[Tensor, "n _"]:
 
 def check_space(on: str) -> None:
     check_choice("on", on, get_args(Space))
-
-
-def unit_length(points: Float[Tensor, "*m d"]) -> Float[Tensor, "*m d"]:
-    """Each point divided by its length; zeros stay zeros."""
-    return points / points.norm(dim=-1, keepdim=True).clamp_min(EPS)
-
-
-@dataclass(frozen=True, eq=False)
-class Points:
-    """m rows of a table, all if none are named, as they are or at length 1. Only a block is ever copied.
-
-    What is read may be part of the table itself: do not write to it.
-    """
-
-    table: Float[Tensor, "n d"]
-    rows: Int[Tensor, "m"] | None = None
-    unit: bool = False
-
-    def __len__(self) -> int:
-        return len(self.table) if self.rows is None else len(self.rows)
-
-    @property
-    def device(self) -> torch.device:
-        return self.table.device
-
-    def take(self, places: Int[Tensor, "b"]) -> Float[Tensor, "b d"]:
-        """The points at these places, 0 to m - 1."""
-        return self._made(self.table[places if self.rows is None else self.rows[places]])
-
-    def blocks(self) -> Iterator[tuple[int, Float[Tensor, "b d"]]]:
-        """All points in order, as (first place, block) pairs."""
-        width = self.table.shape[1] * self.table.element_size()
-        size = max(1, BLOCK_BYTES[self.device.type] // width)
-        for first in range(0, len(self), size):
-            some = slice(first, first + size)
-            yield first, self._made(self.table[some] if self.rows is None else self.table[self.rows[some]])
-
-    def _made(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
-        return unit_length(block) if self.unit else block
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +79,8 @@ def k_means(
     falls by less than `tolerance` of itself; mini-batches beyond, if there are more points than one holds. A centre
     that loses all its points restarts at the point that is farthest from its own. O(mkd) an iteration or epoch.
 
-    The engine's k-means reads memory maps and gives centres only; this one knows weights, mini-batches and members.
+    The basis of the surrogate is found by the same iterations from other seeds; here are weights, mini-batches and
+    members besides.
     """
     given = points if isinstance(points, Points) else Points(points)
     m = len(given)
@@ -122,7 +91,7 @@ def k_means(
     mass = _mass(weights, scaled)
     centres = _seeds(scaled, k, mass, rng)
     if k <= lloyd_up_to or m <= batch_size:
-        centres = _lloyd(scaled, centres, mass, max_iterations, tolerance)
+        centres = run_lloyd(scaled, centres, mass=mass, max_iterations=max_iterations, tolerance=tolerance).centres
     else:
         centres = _mini_batches(scaled, centres, mass, batch_size, rng)
     assignment, distances = _assign(scaled, centres)
@@ -249,15 +218,7 @@ class _Scaled:
 
     @classmethod
     def of(cls, points: Points) -> "_Scaled":
-        origin = torch.zeros(points.table.shape[1], dtype=torch.float64, device=points.device)
-        for _, block in points.blocks():
-            origin += block.sum(0, dtype=torch.float64)
-        origin = (origin / len(points)).to(points.table.dtype)
-        squares = 0.0
-        for _, block in points.blocks():
-            squares += float((block - origin).square_().sum(dtype=torch.float64))
-        spread = (squares / len(points)) ** 0.5
-        return cls(points, origin, spread if spread > 0 else 1.0)
+        return cls(points, *mean_and_spread(points.blocks, len(points)))
 
     def __len__(self) -> int:
         return len(self.points)
@@ -312,27 +273,6 @@ def _seeds(scaled: _Scaled, k: int, mass: Float[Tensor, "m"], rng: np.random.Gen
     return sample[torch.tensor(chosen, device=mass.device)]
 
 
-def _lloyd(
-    scaled: _Scaled, centres: Float[Tensor, "k d"], mass: Float[Tensor, "m"], max_iterations: int, tolerance: float
-) -> Float[Tensor, "k d"]:
-    before = float("inf")
-    for _ in range(max_iterations):
-        sums, counts = torch.zeros_like(centres), centres.new_zeros(len(centres))
-        gaps = centres.new_empty(len(scaled))
-        for first, block in scaled.blocks():
-            part = mass[first : first + len(block)]
-            nearest, gaps[first : first + len(block)] = _nearest(block, centres)
-            sums += _sums(block * part[:, None], nearest, len(centres))
-            counts += _sums(part[:, None], nearest, len(centres))[:, 0]
-        inertia = float((gaps * mass).sum(dtype=torch.float64))
-        centres = torch.where(counts[:, None] > 0, sums / _divisors(counts), centres)
-        _restart(centres, counts, gaps * mass, scaled)
-        if before - inertia <= tolerance * inertia:
-            break
-        before = inertia
-    return centres
-
-
 def _mini_batches(
     scaled: _Scaled, centres: Float[Tensor, "k d"], mass: Float[Tensor, "m"], size: int, rng: np.random.Generator
 ) -> Float[Tensor, "k d"]:
@@ -346,54 +286,26 @@ def _mini_batches(
         for first in range(0, len(order), size):
             places = torch.from_numpy(np.sort(order[first : first + size])).to(mass.device)
             batch, part = scaled.take(places), mass[places]
-            nearest, gaps[places] = _nearest(batch, centres)
-            counts = _sums(part[:, None], nearest, k)[:, 0]
+            nearest, gaps[places] = assign_block(batch, centres)
+            counts = sum_by_cluster(part[:, None], nearest, k)[:, 0]
             total += counts
             met += counts
-            moves = _sums(batch.mul_(part[:, None]), nearest, k) - counts[:, None] * centres
-            centres = centres + moves / _divisors(total)
+            moves = sum_by_cluster(batch.mul_(part[:, None]), nearest, k) - counts[:, None] * centres
+            centres = centres + moves / divisors(total)
             inertia += float((gaps[places] * part).sum(dtype=torch.float64))
-        total[_restart(centres, met, gaps * mass, scaled)] = 0
+        total[restart_empty(centres, met, gaps * mass, scaled)] = 0
         if before - inertia <= EPOCH_TOLERANCE * inertia:
             break
         before = inertia
     return centres
 
 
-def _restart(
-    centres: Float[Tensor, "k d"], counts: Float[Tensor, "k"], gaps: Float[Tensor, "m"], scaled: _Scaled
-) -> Int[Tensor, "e"]:
-    """Centres that nobody is near to go where the worst served points are. Which those were."""
-    empty = (counts <= 0).nonzero()[:, 0]
-    if len(empty):
-        centres[empty] = scaled.take(torch.sort(gaps, descending=True, stable=True).indices[: len(empty)])
-    return empty
-
-
-def _divisors(counts: Float[Tensor, "k"]) -> Float[Tensor, "k 1"]:
-    return torch.where(counts > 0, counts, 1.0)[:, None]
-
-
-def _nearest(block: Float[Tensor, "b d"], centres: Float[Tensor, "k d"]) -> tuple[Int[Tensor, "b"], Float[Tensor, "b"]]:
-    """In the points' own precision: centres are means, and which of two equally near ones it is does not matter."""
-    offsets = centres.square().sum(1)
-    smallest, nearest = torch.addmm(offsets, block, centres.T, alpha=-2.0).min(1)  # (b, k)  |u|² - 2 x·u
-    return nearest, smallest.add_(block.square().sum(1)).clamp_min_(0.0)
-
-
 def _assign(scaled: _Scaled, centres: Float[Tensor, "k d"]) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
-    """As `_nearest`, for all points; the distances are sums of squares, which lose no digits, not a difference."""
+    """As `assign_block`, for all points; the distances are sums of squares, which lose no digits, not a difference."""
     assignment = torch.empty(len(scaled), dtype=torch.int64, device=centres.device)
     distances = centres.new_empty(len(scaled))
     for first, block in scaled.blocks():
-        nearest, _ = _nearest(block, centres)
+        nearest, _ = assign_block(block, centres)
         assignment[first : first + len(block)] = nearest
         distances[first : first + len(block)] = block.sub_(centres[nearest]).square_().sum(1)
     return assignment, distances
-
-
-def _sums(block: Float[Tensor, "b d"], nearest: Int[Tensor, "b"], k: int) -> Float[Tensor, "k d"]:
-    """Sums of the block's rows by cluster. Atomic adds on a GPU have no fixed order; a product has."""
-    if block.device.type == "cpu":
-        return block.new_zeros((k, block.shape[1])).index_add_(0, nearest, block)
-    return torch.nn.functional.one_hot(nearest, k).to(block.dtype).T @ block

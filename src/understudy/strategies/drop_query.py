@@ -10,8 +10,9 @@ from torch.nn.functional import cross_entropy, linear
 
 from understudy.checks import check_number, check_whole_number
 from understudy.errors import UnderstudyError
-from understudy.strategies.clusters import Points, k_means, nearest_members
+from understudy.strategies.clusters import k_means, nearest_members
 from understudy.strategies.draws import torch_generator
+from understudy.strategies.points import Points
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView

@@ -13,8 +13,8 @@ from torch import Tensor
 from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.core.kernels import squared_distances
 from understudy.errors import UnderstudyError
-from understudy.strategies.geometry import as_points
 from understudy.strategies.kcenter import Metric, kcenter_greedy, nearest_distances
+from understudy.strategies.points import as_points
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.uncertainty import entropy

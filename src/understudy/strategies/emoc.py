@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from understudy.checks import check_whole_number
+from understudy.core.blocks import block_slices, rows_that_fit
 from understudy.core.rows import FLOOR
 from understudy.core.surrogate import Surrogate
 from understudy.strategies.protocol import Needs
@@ -65,8 +66,7 @@ def output_change(surrogate: Surrogate, rows: np.ndarray) -> np.ndarray:
     means = torch.from_numpy(surrogate.mean[rows]).double()
     variances = surrogate.variance[rows]
     change = np.empty(len(rows))
-    size = max(1, ENTRIES // len(surrogate))
-    for some in (slice(first, first + size) for first in range(0, len(rows), size)):
+    for some in block_slices(len(rows), rows_that_fit(ENTRIES, len(surrogate))):
         covariances = surrogate.covariance(rows[some])
         answered = variance_of_answers(surrogate, covariances, rows[some], variances[some])
         change[some] = np.abs(covariances, out=covariances).mean(0) / answered

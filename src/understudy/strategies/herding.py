@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.checks import check_choice, check_number, check_whole_number
-from understudy.strategies.geometry import as_points, blocks, smallest_gap, squared_lengths
+from understudy.core.blocks import block_slices
+from understudy.strategies.points import as_points, smallest_gap, squared_lengths
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.uncertainty import margin
@@ -159,18 +160,18 @@ class Gains:
     ) -> None:
         self.kernel, self.rows, self.weights = kernel, rows, weights
         self.c = torch.zeros_like(weights)
-        for part in blocks(len(taken), kernel.rows_at_once()):
+        for part in block_slices(len(taken), kernel.rows_at_once()):
             self.c = torch.maximum(self.c, kernel.of(taken[part]).amax(0).to(self.c.dtype))
         size = len(rows) * len(weights) * weights.element_size()
         self.kept = weights.new_empty((len(rows), len(weights))) if size <= KEPT_BYTES else None
         if self.kept is not None:
-            for part in blocks(len(rows), kernel.rows_at_once()):
+            for part in block_slices(len(rows), kernel.rows_at_once()):
                 self.kept[part] = kernel.of(rows[part])
 
     def of(self, which: Int[Tensor, "b"]) -> Float[Tensor, "b"]:
         """The gains of some candidates, given by their places among all."""
         gains = self.weights.new_empty(len(which))  # small tensors kept between large ones would split the heap
-        for part in blocks(len(which), self.kernel.rows_at_once()):
+        for part in block_slices(len(which), self.kernel.rows_at_once()):
             gains[part] = self._similarities(which[part]).sub_(self.c).clamp_min_(0).mv(self.weights)
         return gains.div_(len(self.weights))
 

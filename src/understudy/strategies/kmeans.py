@@ -12,7 +12,6 @@ from torch import Tensor
 from understudy.checks import check_choice, check_whole_number
 from understudy.errors import UnderstudyError
 from understudy.strategies.clusters import (
-    Points,
     Space,
     check_space,
     k_means,
@@ -22,6 +21,7 @@ from understudy.strategies.clusters import (
     refilled,
     table_of,
 )
+from understudy.strategies.points import Points
 from understudy.strategies.portions import in_portions
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks, top

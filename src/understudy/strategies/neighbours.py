@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from understudy.strategies.geometry import ROWS_AT_ONCE, blocks, squared_lengths
+from understudy.core.blocks import block_slices
+from understudy.strategies.points import ROWS_PER_BLOCK, exact_distances, squared_lengths
 
 Piece = tuple[Int[Tensor, "_"], Int[Tensor, "_"]]  # the lengths of some lists, and the lists one after the other
 BOARD: Final = 2**24  # numbers, 64 MiB: the system takes pieces of that size back
@@ -47,7 +48,7 @@ class Neighbours:
             return found[found < self.n_wanted]
         this = torch.tensor([point], device=self.points.device)
         near = torch.zeros(self.n_wanted, dtype=torch.bool, device=self.points.device)
-        for others in blocks(self.n_wanted):
+        for others in block_slices(self.n_wanted, ROWS_PER_BLOCK):
             near[others] = self._near(this, others)[0]
         return near.nonzero()[:, 0]
 
@@ -55,8 +56,8 @@ class Neighbours:
         """For every point how many of these wanted points are its neighbours."""
         counts = torch.zeros_like(self.counts)
         if not self.is_kept:
-            for part in blocks(len(which)):
-                for others in blocks(len(self.points)):
+            for part in block_slices(len(which), ROWS_PER_BLOCK):
+                for others in block_slices(len(self.points), ROWS_PER_BLOCK):
                     counts[others] += self._near(which[part], others).sum(0)
             return counts
         lists, length = [], 0
@@ -69,8 +70,8 @@ class Neighbours:
         return counts + torch.bincount(torch.cat(lists), minlength=len(counts)) if lists else counts
 
     def _list(self, point: int) -> Int[Tensor, "k"]:
-        starts, members = self._lists[point // ROWS_AT_ONCE]
-        first, last = starts[point % ROWS_AT_ONCE : point % ROWS_AT_ONCE + 2].tolist()
+        starts, members = self._lists[point // ROWS_PER_BLOCK]
+        first, last = starts[point % ROWS_PER_BLOCK : point % ROWS_PER_BLOCK + 2].tolist()
         return members[first:last]
 
     def _near(self, some: Int[Tensor, "b"], others: slice) -> Bool[Tensor, "b o"]:
@@ -88,10 +89,10 @@ class Neighbours:
         if bool(in_doubt.any()):
             rows, columns = in_doubt.nonzero(as_tuple=True)
             if len(rows) > PICKED_OUT * in_doubt.numel():
-                near = gaps(X, Y) < self.radius
+                near = exact_distances(X, Y) < self.radius
             else:
-                for part in blocks(len(rows), PAIRS_AT_ONCE):
-                    apart = gaps(X[rows[part], None], Y[columns[part], None])[:, 0, 0]
+                for part in block_slices(len(rows), PAIRS_AT_ONCE):
+                    apart = exact_distances(X[rows[part], None], Y[columns[part], None])[:, 0, 0]
                     near[rows[part], columns[part]] = apart < self.radius
         own = ((some >= others.start) & (some < others.stop)).nonzero()[:, 0]
         near[own, some[own] - others.start] = True
@@ -103,7 +104,7 @@ class Neighbours:
         Blocks that lie after the wanted points on both sides are left out.
         """
         n, device = len(self.points), self.points.device
-        parts = list(blocks(n))
+        parts = list(block_slices(n, ROWS_PER_BLOCK))
         shelf = Shelf(device)
         pieces: list[list[Piece]] = [[] for _ in parts]
         for i, part in enumerate(parts):
@@ -124,11 +125,6 @@ class Neighbours:
             if self.is_kept:
                 self._lists.append(_joined(pieces[i], part.stop - part.start, device))
                 pieces[i] = []
-
-
-def gaps(X: Float[Tensor, "*p b d"], Y: Float[Tensor, "*p o d"]) -> Float[Tensor, "*p b o"]:
-    """Distances by subtraction in float64. One way for one pair and for many, so that rounding is the same in both."""
-    return torch.cdist(X.double(), Y.double(), compute_mode="donot_use_mm_for_euclid_dist")
 
 
 class Shelf:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from understudy.checks import check_number, check_whole_number
 from understudy.errors import UnderstudyError
-from understudy.strategies.clusters import Points, k_medoids, nearest_centres, turns
+from understudy.strategies.clusters import k_medoids, nearest_centres, turns
+from understudy.strategies.points import Points
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks, require_numbers
 from understudy.strategies.view import Picks, PoolView

@@ -10,11 +10,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from understudy.checks import check_number, check_whole_number
+from understudy.core.blocks import block_slices
 from understudy.core.kernels import squared_distances
 from understudy.strategies.clusters import k_means
-from understudy.strategies.geometry import as_points, blocks
 from understudy.strategies.kcenter import kcenter_greedy, nearest_distances
 from understudy.strategies.neighbours import Neighbours
+from understudy.strategies.points import ROWS_PER_BLOCK, as_points
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView
@@ -120,9 +121,9 @@ def pure_radius(
     Infinite where there is one cluster only.
     """
     strangers = torch.full((len(centres),), torch.inf, dtype=torch.float64, device=points.device)
-    for part in blocks(len(centres)):
+    for part in block_slices(len(centres), ROWS_PER_BLOCK):
         some, X = centres[part], points[centres[part]].double()
-        for others in blocks(len(points)):
+        for others in block_slices(len(points), ROWS_PER_BLOCK):
             Y = points[others].double()
             squares = squared_distances(X, Y)
             squares.masked_fill_(clusters[some][:, None] == clusters[others], torch.inf)

@@ -12,13 +12,15 @@ from scipy.sparse import coo_array, csr_array, eye_array, hstack
 from torch import Tensor
 
 from understudy.checks import check_number, check_whole_number
+from understudy.core.blocks import block_slices
 from understudy.errors import UnderstudyError
 from understudy.strategies.kcenter import kcenter_greedy, nearest_distances
+from understudy.strategies.points import exact_distances
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView
 
-ROWS_AT_ONCE: Final = 256
+ROWS_PER_BLOCK: Final = 256
 
 
 @dataclass(frozen=True)
@@ -150,14 +152,9 @@ def _pairs_within(
 ) -> tuple[Int[np.ndarray, "e"], Int[np.ndarray, "e"], Float[np.ndarray, "e"]]:
     """Which rows are how far from which centres, by position, if it is no more than the radius. In blocks."""
     found, to = [], points[centres].double()
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        lengths = _apart(points[rows[start : start + ROWS_AT_ONCE]], to)
+    for some in block_slices(len(rows), ROWS_PER_BLOCK):
+        lengths = exact_distances(points[rows[some]], to)
         row, centre = (lengths <= radius).nonzero(as_tuple=True)
-        found.append((row + start, centre, lengths[row, centre]))
+        found.append((row + some.start, centre, lengths[row, centre]))
     from_row, to_centre, length = (torch.cat(part).cpu().numpy() for part in zip(*found, strict=True))
     return from_row, to_centre, length
-
-
-def _apart(X: Float[Tensor, "a d"], Y: Float[Tensor, "b d"]) -> Float[Tensor, "a b"]:
-    """Distances by subtraction, in float64: the same pair gives the same number in whatever block it comes."""
-    return torch.cdist(X.double(), Y.double(), compute_mode="donot_use_mm_for_euclid_dist")

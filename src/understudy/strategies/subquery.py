@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from understudy.checks import check_number, check_whole_number
+from understudy.core.blocks import block_slices
 from understudy.core.kernels import squared_distances
 from understudy.strategies.draws import subset
 from understudy.strategies.expected_error import NOTHING, expected_risk
@@ -21,7 +22,7 @@ from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView
 
-NODES_AT_ONCE: Final = 512
+NODES_PER_BLOCK: Final = 512
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,10 @@ def neighbour_graph(X: Float[Tensor, "t d"], neighbours: int, width: float) -> c
     """
     n, k = len(X), min(neighbours, len(X) - 1)
     distances, found = [], []
-    for first in range(0, n, NODES_AT_ONCE):
-        some = X[first : first + NODES_AT_ONCE]
-        squares = squared_distances(some, X)
-        here = torch.arange(len(some), device=X.device)
-        squares[here, first + here] = torch.inf
+    for some in block_slices(n, NODES_PER_BLOCK):
+        squares = squared_distances(X[some], X)
+        here = torch.arange(len(squares), device=X.device)
+        squares[here, some.start + here] = torch.inf
         near = squares.topk(k, largest=False)
         distances.append(near.values)
         found.append(near.indices)

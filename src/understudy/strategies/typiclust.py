@@ -9,9 +9,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from understudy.checks import check_whole_number
+from understudy.core.blocks import block_slices
 from understudy.core.kernels import squared_distances
-from understudy.strategies.clusters import BATCH_SIZE, Points, k_means
-from understudy.strategies.geometry import blocks
+from understudy.strategies.clusters import BATCH_SIZE, k_means
+from understudy.strategies.points import Points
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import Picks, PoolView
 
@@ -83,10 +84,10 @@ def typicality(points: Float[Tensor, "m d"], neighbours: int, squared: bool) -> 
         return points.new_zeros(1, dtype=torch.float64)
     k, origin = min(neighbours, m // 2), points.mean(0, dtype=torch.float64)
     means = torch.empty(m, dtype=torch.float64, device=points.device)
-    for some in blocks(m, size):
+    for some in block_slices(m, size):
         X = points[some].double() - origin
         nearest = X.new_empty((len(X), 0))
-        for others in blocks(m, size):
+        for others in block_slices(m, size):
             distances = squared_distances(X, points[others].double() - origin)
             if others == some:
                 distances.fill_diagonal_(torch.inf)  # nobody is his own neighbour

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from understudy.strategies.geometry import as_points, smallest_gap, squared_lengths
+from understudy.strategies.points import Points, as_points, smallest_gap, squared_lengths, unit_length
 
 
 def test_points_have_unit_length_and_zeros_stay() -> None:
@@ -51,3 +51,15 @@ def test_there_is_no_gap_where_no_two_points_differ() -> None:
     assert smallest_gap(torch.ones(4, 3)) is None
     assert smallest_gap(torch.ones(1, 3)) is None
     assert smallest_gap(torch.ones(0, 3)) is None
+
+
+def test_zeros_have_no_direction() -> None:
+    assert unit_length(torch.zeros(2, 3)).tolist() == [[0.0] * 3] * 2
+    assert unit_length(torch.tensor([[3.0, 4.0]])).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)]]
+
+
+def test_blocks_cover_all_points_whatever_their_size() -> None:
+    points = torch.rand(47, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert [first for first, _ in Points(points, bytes_per_block=10 * 3 * 8).blocks()] == [0, 10, 20, 30, 40]
+    assert [first for first, _ in Points(points, bytes_per_block=1).blocks()] == list(range(47))
+    assert [first for first, _ in Points(points).blocks()] == [0]
