@@ -40,9 +40,9 @@ def mean_and_spread(
     read_blocks: Callable[[], Iterable[tuple[int, Float[Tensor, "b d"]]]], n_points: int
 ) -> tuple[Float[Tensor, "d"], float]:
     """The points' mean in their own precision, and the root of their mean squared distance from it (1 if that is 0)."""
-    total: Tensor | float = 0.0
+    total = torch.zeros((), dtype=torch.float64)
     for _, block in read_blocks():
-        total = total + block.sum(0, dtype=torch.float64)
+        total = total.to(block.device) + block.sum(0, dtype=torch.float64)
     origin = (total / n_points).to(block.dtype)
     squares = 0.0
     for _, block in read_blocks():
