@@ -34,11 +34,13 @@ import torch
 
 from understudy.core.surrogate import Surrogate
 from understudy.projects.project import create_or_open
-from understudy.sessions.chooser import Chooser, Move, applied, folded
+from understudy.sessions.chooser import Chooser
 from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.models import Models
-from understudy.sessions.training.training import last_anchor, load_anchor
+from understudy.sessions.record import Move, replay_events
+from understudy.sessions.training.array_folders import read_arrays
+from understudy.sessions.training.trainer import find_anchor
 
 N, D, CLASSES = 3_000, 24, 6
 START = "from understudy.cli import main; main()"
@@ -163,29 +165,32 @@ class NeverDied:
         self.project = create_or_open(folder / "pool.npz", store=store)
         self.log = EventLog.open(self.project.store_url, self.project.identity, read_only=True)
         events = list(self.log.read())
-        self.record, base, _ = folded(events[:1])
-        self.models = Models(self.project, self.record, base)
-        self.chooser = Chooser(self.models.surrogate(), self.models.newcomers)
+        replay = replay_events(events[:1])
+        self.record = replay.record
+        self.models = Models(self.project, replay.record, replay.ledger)
+        self.chooser = Chooser(self.models.surrogate(), self.models.describe_rows)
         self.moves: list[tuple[int, Move]] = []  # with the number of the event
         self.swaps = self.missed = 0
         for event in events[1:]:
             self.follow(event)
 
     def follow(self, event: Event) -> None:
-        for move in applied(self.record, event):
+        for move in self.record.apply(event):
             self.moves.append((event.seq, move))
             self.chooser.follow(move)
         if event.kind == "trained":
             self.swap(event)
 
     def swap(self, event: Event) -> None:
-        anchor = last_anchor(self.project.work, event.data["until"], event.data["predictions"])
+        anchor = find_anchor(self.project.work, event.data["until"], event.data["predictions"])
         if anchor is None:  # a later training has taken its place already; the next one will be met
             self.missed += 1
-            self.chooser = Chooser(self.models.surrogate(), self.models.newcomers)
+            self.chooser = Chooser(self.models.surrogate(), self.models.describe_rows)
         else:
-            state = load_anchor(anchor)
-            self.chooser = Chooser(Surrogate.restore(self.project.features, state, check=False), self.models.newcomers)
+            state = read_arrays(anchor)
+            self.chooser = Chooser(
+                Surrogate.restore(self.project.features, state, check=False), self.models.describe_rows
+            )
         self.moves = [(seq, move) for seq, move in self.moves if seq > event.data["until"]]
         for _, move in self.moves:
             self.chooser.follow(move)

@@ -2,7 +2,7 @@ import numpy as np
 
 from tests.pools import make_pool
 from understudy import Surrogate
-from understudy.core.ledger import Answer, Ledger
+from understudy.core.ledger import LEDGER_KEYS, Answer, Ledger
 
 
 def test_a_row_is_open_until_it_is_labelled_pending_or_dropped() -> None:
@@ -59,3 +59,22 @@ def test_new_rows_are_open() -> None:
     ledger.extend(2)
     assert len(ledger) == 4
     np.testing.assert_array_equal(ledger.open_mask(), [True, False, True, True])
+
+
+def test_a_ledger_comes_back_from_its_arrays() -> None:
+    ledger = Ledger(5)
+    ledger.answers = {3: Answer(1, None, True), 0: Answer(0, False, False), 1: Answer(1, True, False)}
+    ledger.pending, ledger.credit = {4: None, 2: None}, (3, 7)
+    ledger.is_trained[0] = ledger.is_skipped[2] = ledger.is_dropped[4] = True
+    arrays = ledger.to_arrays()
+    assert set(arrays) == LEDGER_KEYS
+    again = Ledger.from_arrays({**arrays, "format": 2})
+    assert list(again.answers.items()) == list(ledger.answers.items()), "in the order they were told"
+    assert (list(again.pending), again.credit, len(again)) == ([4, 2], (3, 7), 5)
+    for name, array in again.to_arrays().items():
+        np.testing.assert_array_equal(array, arrays[name])
+        assert array.dtype == arrays[name].dtype
+    again.is_dropped[1] = True
+    assert not ledger.is_dropped[1], "what is loaded is nobody else's"
+    del arrays["credit"]
+    assert Ledger.from_arrays(arrays).credit == (0, 0), "the first states had none"

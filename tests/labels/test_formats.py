@@ -16,7 +16,7 @@ from understudy.labels.class_folders import write_class_folders
 from understudy.labels.export_data import ExportData
 from understudy.labels.formats import FORMATS, MAX_UPLOAD_BYTES, format_named, format_of_content, read_labels
 from understudy.projects.settings import Settings
-from understudy.sessions.outgoing import outgoing
+from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.record import Record
 
 LABELS = [name for name, form in FORMATS.items() if not form.has_folders and not form.is_of_model]
@@ -96,7 +96,7 @@ def test_many_labels_leave_in_pieces_and_in_order() -> None:
     events = numbered(
         made(Settings(classes=("cat", "dog")), n, []), *(labelled(row, "ann", row % 2) for row in range(n))
     )
-    out = outgoing(Record.of(events), Pool(ids))
+    out = collect_labels(Record.from_events(events), Pool(ids))
     for form in ("csv", "jsonl", "parquet"):
         assert len(list(FORMATS[form].write(out))) >= 2
     assert [row.item for row in out.rows] == list(range(n))
@@ -104,8 +104,8 @@ def test_many_labels_leave_in_pieces_and_in_order() -> None:
 
 def test_what_leaves_does_not_change_while_people_go_on() -> None:
     events = numbered(made(Settings(classes=("cat", "dog")), 9, []), labelled(0, "ann", 0), labelled(0, "bob", 1))
-    record = Record.of(events[:2])
-    out = outgoing(record, Pool(tuple("abcdefghi")))
+    record = Record.from_events(events[:2])
+    out = collect_labels(record, Pool(tuple("abcdefghi")))
     record.apply(events[2])
     assert [(row.annotator, row.label) for row in out.rows] == [("ann", "cat")]
 

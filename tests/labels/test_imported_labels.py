@@ -18,7 +18,7 @@ from understudy.labels.imported_labels import (
     label_of_entry,
     seconds_since_1970,
 )
-from understudy.sessions.session import checked_name
+from understudy.sessions.session import check_name
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_times_are_read_in_the_usual_forms_and_else_are_unknown(value: object, s
 def test_names_of_annotators_are_made_ones_that_a_session_takes(value: object) -> None:
     name = annotator_name(value)
     assert name is not None
-    checked_name(name)
+    check_name(name)
 
 
 @pytest.mark.parametrize("value", ["", "  ", None, True, 1.5, ["ann"]])

@@ -18,8 +18,8 @@ from understudy.learners.heads import Head
 from understudy.learners.model_files import model_bytes
 from understudy.learners.training import Recipe
 from understudy.projects.settings import Settings
+from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.log.events import Event
-from understudy.sessions.outgoing import outgoing
 from understudy.sessions.record import Record
 from understudy.sessions.training.artifacts import Artifacts, Predictions
 
@@ -38,8 +38,8 @@ def trained(tmp_path: Path) -> tuple[ExportData, np.ndarray, np.ndarray]:
         "predictions": artifacts.put_predictions(Predictions(probs, np.arange(30), labels)),
     }  # fmt: skip
     created = made(Settings(classes=("no", "yes")), 30, [])
-    record = Record.of(numbered(created, labelled(0, "ann", 1), Event("trained", data=data)))
-    return outgoing(record, Pool(tuple(map(str, range(30)))), artifacts), features, probs
+    record = Record.from_events(numbered(created, labelled(0, "ann", 1), Event("trained", data=data)))
+    return collect_labels(record, Pool(tuple(map(str, range(30)))), artifacts), features, probs
 
 
 def test_a_model_leaves_with_a_loader_that_needs_no_understudy(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from understudy.labels.formats import read_labels
 from understudy.labels.imported_labels import Imported
 from understudy.labels.tables import write_csv, write_jsonl, write_parquet
 from understudy.projects.settings import Settings
+from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.log.events import Event
-from understudy.sessions.outgoing import outgoing
 from understudy.sessions.record import Record
 
 IDS = ("cat/1.png", "cat/2.png", "3.png")
@@ -215,7 +215,7 @@ def with_note(note: str) -> ExportData:
     events = numbered(
         made(Settings(classes=CLASSES), 1, []), Event("flagged", 0, "ann", data={"on": True, "note": note})
     )
-    return outgoing(Record.of(events), Pool(ITEM_IDS[:1]))
+    return collect_labels(Record.from_events(events), Pool(ITEM_IDS[:1]))
 
 
 def test_halves_of_characters_do_not_stop_an_export() -> None:
@@ -226,7 +226,7 @@ def test_halves_of_characters_do_not_stop_an_export() -> None:
 
 
 def test_a_project_without_labels_leaves_whole_files_with_nothing_in_them() -> None:
-    empty = outgoing(Record.of(numbered(made(Settings(), 8, []))), Pool(ITEM_IDS))
+    empty = collect_labels(Record.from_events(numbered(made(Settings(), 8, []))), Pool(ITEM_IDS))
     assert len(csv_rows(b"".join(write_csv(empty)))) == 1
     assert b"".join(write_jsonl(empty)) == b""
     assert parquet.read_table(io.BytesIO(b"".join(write_parquet(empty)))).num_rows == 0

@@ -9,8 +9,8 @@ from understudy.data.items import ArrayImages, ImageFiles, Items, Texts
 from understudy.data.pool import Pool
 from understudy.labels.export_data import ExportData
 from understudy.projects.settings import Settings
+from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.log.events import Event
-from understudy.sessions.outgoing import outgoing
 from understudy.sessions.record import Record
 
 CLASSES = ("cat", "=cmd|' /C calc'!A0", "../up", "con", "Cat", "-1")
@@ -47,7 +47,7 @@ def numbered(*events: Event) -> list[Event]:
 
 def record_of_decisions() -> Record:
     """Each item one thing: see the lines."""
-    return Record.of(
+    return Record.from_events(
         numbered(
             made(Settings(classes=CLASSES), len(IDS), [1]),
             asked(0, "ann", "choice"), labelled(0, "ann", 0),
@@ -79,7 +79,7 @@ def arrays() -> ArrayImages:
 
 def leaving(items: Items | None = None) -> ExportData:
     """What leaves the small project."""
-    return outgoing(record_of_decisions(), Pool(IDS, items=items))
+    return collect_labels(record_of_decisions(), Pool(IDS, items=items))
 
 
 def text_project() -> ExportData:

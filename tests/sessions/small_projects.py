@@ -15,7 +15,6 @@ from tests.sessions.label_data import images
 from tests.waiting import wait_until
 from understudy.core.surrogate import Surrogate
 from understudy.projects.project import create_or_open
-from understudy.sessions.chooser import ledger_of
 from understudy.sessions.opening import open_session
 from understudy.sessions.replies import Question
 from understudy.sessions.session import Session
@@ -100,23 +99,23 @@ def _require_in_step(session: Session) -> None:
     chooser = learning.chooser.surrogate
     ledger = chooser._ledger
     for item in range(record.n_items):
-        standing, label = record.standing(item)
+        is_now, label = record.state_of(item)
         found = {
             "open": ledger.is_askable(item),
             "pending": item in ledger.pending,
             "told": item in ledger.answers and ledger.answers[item].label == label,
             "skipped": bool(ledger.is_skipped[item]) and item not in ledger.pending,
             "dropped": bool(ledger.is_dropped[item]),
-            "aside": bool(ledger.is_skipped[item]) and item not in ledger.pending,
+            "audit": bool(ledger.is_skipped[item]) and item not in ledger.pending,
         }
-        assert found[standing], (item, standing, label)
-        assert (item in ledger.answers) == (standing == "told"), item
-        assert bool(ledger.is_dropped[item]) == (standing == "dropped"), item
-        assert bool(ledger.is_skipped[item]) == (standing in ("skipped", "aside") or record.is_audit(item)), item
-    fresh = learning.fresh_chooser().surrogate
+        assert found[is_now], (item, is_now, label)
+        assert (item in ledger.answers) == (is_now == "told"), item
+        assert bool(ledger.is_dropped[item]) == (is_now == "dropped"), item
+        assert bool(ledger.is_skipped[item]) == (is_now in ("skipped", "audit") or record.is_audit(item)), item
+    fresh = learning.make_chooser().surrogate
     require_alike(chooser, fresh)
     whole = session.models.surrogate().state_dict()
-    state = {**whole, **ledger_of(record), "is_trained": ledger.is_trained}
+    state = {**whole, **record.to_ledger().to_arrays(), "is_trained": ledger.is_trained}
     if "probs" not in whole or not record.trainings:
         return
     remade = Surrogate.restore(session.project.features[: len(state["probs"])], whole, check=False)

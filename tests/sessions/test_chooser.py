@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.sessions.small_projects import copied, opened, require_in_step
 from understudy.errors import Conflict, UnderstudyError
-from understudy.sessions.chooser import Move, folded
+from understudy.sessions.record import Move, replay_events
 from understudy.sessions.session import Session
 
 PEOPLE = ("ann", "bob", "cy")
@@ -51,7 +51,7 @@ def act(session: Session, place: int, deed: tuple[str, int, str, int]) -> None:
         session.why(item)
         session.progress()
     elif kind == "ahead":
-        session.ahead(who)
+        session.preview(who)
     elif kind in ("skip", "dont_know", "bad", "flag"):
         getattr(session, kind)(item if label or asked is None else asked, who, key)
 
@@ -70,9 +70,11 @@ def test_the_surrogate_is_where_the_record_is_whatever_people_do(
             require_in_step(session)
         with opened(made) as again:
             require_in_step(again)
-            record, _, since = folded(list(again._log.read()))
-            assert [record.standing(item) for item in range(40)] == [again.record.standing(item) for item in range(40)]
-            assert since == again.learning.since
+            replay = replay_events(list(again._log.read()))
+            assert [replay.record.state_of(item) for item in range(40)] == [
+                again.record.state_of(item) for item in range(40)
+            ]
+            assert replay.moves == again.learning.since
 
 
 def test_a_chosen_item_that_is_not_asked_for_is_open_again(tmp_path: Path) -> None:
@@ -102,13 +104,13 @@ def test_a_surrogate_that_cannot_follow_is_made_again(tmp_path: Path, caplog: An
 
 def test_moves_without_an_item_add_classes_and_items(tmp_path: Path) -> None:
     with opened(copied(tmp_path / "one", taught=2)) as session:
-        chooser = session.learning.fresh_chooser()
+        chooser = session.learning.make_chooser()
         n, classes = len(chooser.surrogate), chooser.surrogate.n_classes
         chooser.follow(Move())
         assert chooser.surrogate.n_classes == classes + 1
         features = session.project.features[:3]
-        chooser.newcomers = lambda _, count, n_classes: (features, session.models.predicted(0, count, n_classes))
-        chooser.follow(Move(added=3, aside=(n + 1,)))
+        chooser.describe_rows = lambda _, count, n_classes: (features, session.models.predict_rows(0, count, n_classes))
+        chooser.follow(Move(added=3, audit_rows=(n + 1,)))
         assert len(chooser.surrogate) == n + 3
         assert {n, n + 2} <= set(chooser.surrogate.askable.tolist())
         assert n + 1 not in chooser.surrogate.askable

@@ -6,8 +6,9 @@ import pytest
 from tests.sessions.small_projects import after_a_kill, copied, label_next, opened, require_in_step
 from tests.waiting import wait_until
 from understudy.errors import Conflict, NotStored
+from understudy.sessions.learning import labels_at_next_training
 from understudy.sessions.log.events import Event
-from understudy.sessions.training.training import Failed
+from understudy.sessions.training.trainer import Failed
 
 OWN = "tests.sessions.own_learners:"
 
@@ -121,3 +122,31 @@ def test_a_model_that_was_stored_though_nobody_could_say_so_is_used_in_the_end(
         require_in_step(session)
         with after_a_kill(session, tmp_path / "two") as again:
             assert again.next("new").item == session.next("new").item
+
+
+@pytest.mark.parametrize(
+    ("now", "classes", "last", "expected"),
+    [
+        (0, 0, None, 2),
+        (1, 1, None, 2),
+        (5, 1, None, None),
+        (2, 2, None, 2),
+        (9, 2, None, 2),
+        (2, 2, 2, 3),
+        (3, 2, 3, 5),
+        (7, 2, 5, 8),
+        (399, 3, 399, 599),
+        (400, 3, 400, 600),
+        (401, 3, 401, 601),
+        (1000, 3, 1000, 1200),
+        (0, 0, 0, 2),
+        (1, 1, 4, 6),
+    ],
+)
+def test_the_next_training_is_due(now: int, classes: int, last: int | None, expected: int | None) -> None:
+    assert labels_at_next_training(now, classes, last, growth=1.5, at_most=200) == expected
+
+
+def test_with_hardly_any_growth_a_training_still_waits_for_a_label() -> None:
+    assert labels_at_next_training(10, 2, 10, growth=1.01, at_most=200) == 11
+    assert labels_at_next_training(10, 2, 10, growth=3.0, at_most=1) == 11

@@ -38,14 +38,14 @@ def test_a_model_predicts_the_pool_as_it_is_now(session: Session) -> None:
     session.add_class("owl", "ann", "c")
     assert models.predictions().shape == (40, 4)
     np.testing.assert_array_equal(models.predictions()[:, 3], 0)
-    np.testing.assert_allclose(models.predicted(10, 5, 4), models.predictions()[10:15], rtol=1e-5)
+    np.testing.assert_allclose(models.predict_rows(10, 5, 4), models.predictions()[10:15], rtol=1e-5)
 
 
 def test_models_are_scored_on_the_same_items(session: Session) -> None:
     rows = session.record.audit_rows
     truth = {row: session.models.guess(row) or 0 for row in rows}
     assert session.models.right_on(truth) == (len(rows), len(rows))
-    for item in [item for item in range(40) if session.record.standing(item)[0] == "open"][:6]:
+    for item in [item for item in range(40) if session.record.state_of(item)[0] == "open"][:6]:
         session.label(item, item % 3, "ann", f"k{item}")
     session.train()
     wait_until(lambda: len(session.record.trainings) == 2)
@@ -61,7 +61,7 @@ def test_models_are_scored_on_the_same_items(session: Session) -> None:
     for path in session.project.artifacts.iterdir():
         if session.record.trainings[0].data["predictions"] in path.name:
             path.unlink()
-    session.models.begin_at(session.models.ledger)
+    session.models.reload(session.models.ledger)
     assert session.models.right_on(truth, 0) is None
     assert session.models.change_on(truth, 0, 1) is None
     assert session.progress().curve[0].accuracy is None

@@ -25,7 +25,7 @@ class Story:
 
     def __init__(self) -> None:
         self.events = [created()]
-        self.record = Record.of(self.events)
+        self.record = Record.from_events(self.events)
 
     def say(self, kind: Any, item: int | None = None, who: str | None = "ann", **data: Any) -> Event:
         event = Event(kind, item, who, data=data, seq=len(self.events) + 1, at=float(len(self.events)))
@@ -48,7 +48,7 @@ def looks(record: Record) -> dict[str, Any]:
     """All that can be seen of a record but numbers of events and leases."""
     items = range(record.n_items)
     return {
-        "standing": [record.standing(item) for item in items],
+        "state": [record.state_of(item) for item in items],
         "marks": [
             {who: (mark.label, mark.seq, mark.guess) for who, mark in record.decisions(item).marks.items()}
             for item in items
@@ -108,9 +108,9 @@ def lived(deeds: list[tuple[str, int, str, int]]) -> tuple[Story, set[int]]:
 @given(DEEDS)
 def test_what_was_undone_never_happened(deeds: list[tuple[str, int, str, int]]) -> None:
     story, gone = lived(deeds)
-    without = Record.of(event for event in story.events if event.seq not in gone)
+    without = Record.from_events(event for event in story.events if event.seq not in gone)
     assert looks(story.record) == looks(without)
-    assert looks(Record.of(story.events)) == looks(story.record)
+    assert looks(Record.from_events(story.events)) == looks(story.record)
     assert story.record.undone <= gone
 
 
@@ -143,7 +143,7 @@ def test_everything_can_be_undone_down_to_nothing(deeds: list[tuple[str, int, st
     for who in PEOPLE:
         while story.record.last_decision(who):
             story.undo(who)
-    assert looks(story.record) == looks(Record.of(story.events[:1]))
+    assert looks(story.record) == looks(Record.from_events(story.events[:1]))
 
 
 def test_one_undo_takes_back_all_that_was_confirmed_in_one_go() -> None:
@@ -185,7 +185,7 @@ def test_a_review_has_the_last_word() -> None:
     story.label(0, 0, "source", source="import")
     story.label(0, 0, "bob")
     story.label(0, 1, "ann", source="review")
-    assert story.record.standing(0) == ("told", 1)
+    assert story.record.state_of(0) == ("told", 1)
     story.label(0, 2, "bob", source="review")
     assert story.record.label_of(0) == 2
     story.undo("bob")
@@ -219,12 +219,12 @@ def test_somebody_who_cannot_tell_takes_their_own_label_back_and_nobody_elses() 
     story.label(0, 2, "bob")
     story.say("dont_know", 0)
     assert story.record.label_of(0) == 2
-    assert story.record.standing(0) == ("told", 2)
+    assert story.record.state_of(0) == ("told", 2)
     story.say("bad", 0, "bob")
-    assert story.record.standing(0) == ("dropped", None)
+    assert story.record.state_of(0) == ("dropped", None)
     assert story.record.label_of(0) is None
     story.undo("bob")
-    assert story.record.standing(0) == ("told", 2)
+    assert story.record.state_of(0) == ("told", 2)
 
 
 def test_leases_end_with_an_answer_of_their_holder_and_of_nobody_else() -> None:
@@ -235,7 +235,7 @@ def test_leases_end_with_an_answer_of_their_holder_and_of_nobody_else() -> None:
     story.say("flagged", 1, on=True, note="")
     assert sorted(story.record.leases) == [0, 1, 2, 3]
     assert [lease.item for lease in story.record.held_by("ann")] == [3, 2, 1, 0]
-    assert story.record.standing(0) == ("told", 1)
+    assert story.record.state_of(0) == ("told", 1)
     story.label(0, 2)
     story.say("skipped", 1)
     story.say("lease_expired", 2)
@@ -243,7 +243,7 @@ def test_leases_end_with_an_answer_of_their_holder_and_of_nobody_else() -> None:
     assert sorted(story.record.leases) == [3]
     assert sorted(story.record.asked["choice"]) == [0, 1, 3], "nobody was asked for what expired"
     story.undo("bob")
-    assert story.record.standing(0) == ("told", 2)
+    assert story.record.state_of(0) == ("told", 2)
 
 
 def test_the_learner_is_judged_by_what_it_said_before_anybody_had() -> None:
@@ -266,4 +266,4 @@ def test_a_pool_grows_and_classes_are_added() -> None:
     assert (story.record.n_items, story.record.audit_rows) == (ITEMS + 3, (4, 7, 5))
     assert story.record.classes == ["cat", "dog", "fox", "owl"]
     assert story.record.is_audit(5)
-    assert story.record.standing(7) == ("aside", None)
+    assert story.record.state_of(7) == ("audit", None)

@@ -157,7 +157,7 @@ def test_undo_goes_back_item_by_item_and_each_is_asked_again(session: Session) -
 
 
 def test_one_undo_takes_back_a_whole_grid(session: Session) -> None:
-    open_items = [item for item in range(40) if session.record.standing(item)[0] == "open"][:5]
+    open_items = [item for item in range(40) if session.record.state_of(item)[0] == "open"][:5]
     assert session.label_many(open_items, 1, "ann", "grid").labelled == 7
     undone = session.undo("ann", "u")
     assert session.status().labelled == 2
@@ -392,7 +392,7 @@ def test_thirty_threads_at_once_leave_a_log_that_says_it_all(tmp_path: Path) -> 
                     with suppress(Conflict):
                         session.undo(who, key)
                 elif call == "ahead":
-                    session.ahead(who)
+                    session.preview(who)
                 elif call == "why" and item is not None:
                     session.why(item)
                 elif call in ("status", "progress", "review"):
@@ -409,7 +409,7 @@ def test_thirty_threads_at_once_leave_a_log_that_says_it_all(tmp_path: Path) -> 
         assert not faults
         events = list(session._log.read())
         assert [event.seq for event in events] == list(range(1, len(events) + 1))
-        assert Record.of(events).effective == session.record.effective
+        assert Record.from_events(events).effective == session.record.effective
         holders = Counter(lease.item for lease in session.record.leases.values())
         assert max(holders.values()) == 1
         require_in_step(session)
@@ -491,7 +491,7 @@ def test_everything_can_be_labelled_and_undone_from_there(tmp_path: Path) -> Non
         session.label(skipped, 1, "bob", "b")
         for who in ("ann", "bob"):
             assert session.next(who).reason == "Every item has an answer."
-        assert session.ahead("ann") == []
+        assert session.preview("ann") == []
         assert session.progress().hint.advice == "enough"
         undone = session.undo("bob", "u")
         assert undone.next.item == skipped
@@ -518,11 +518,11 @@ def test_many_imported_labels_are_taken_in_at_one_go_and_the_same_as_one_by_one(
     labels = [ImportedLabel(row, ("cat", "owl")[row % 2]) for row in range(36)]
     with opened(copied(tmp_path / "one")) as session:
         with monkeypatch.context() as patch:
-            patch.setattr(learning, "MANY", 5)
+            patch.setattr(learning, "MAX_MOVES", 5)
             assert session.import_labels(imported(labels, ("owl",)), "ann") == {"added": 36, "unchanged": 0}
             assert session.import_labels(imported(labels, ("owl",)), "ann") == {"added": 0, "unchanged": 36}
             at_once = session.learning.chooser.surrogate
-        one_by_one = session.learning.fresh_chooser().surrogate
+        one_by_one = session.learning.make_chooser().surrogate
         with session.lock:
             require_alike(at_once, one_by_one)
 

@@ -10,16 +10,16 @@ from scipy.special import ndtr
 from understudy import UnderstudyError
 from understudy.sessions.audit import change_of
 from understudy.sessions.replies import Hint
-from understudy.sessions.stopping import WORTH, Model, compared_with, hint, promise, unseen
+from understudy.sessions.stopping import WORTH, ScoredModel, compared_with, hint, promise, unseen
 
 BALANCED = {"cat": 40, "dog": 50, "fox": 60}
 
 
-def flat(labels: int = 2000, audited: int = 200) -> Model:
-    return Model(labels, round(0.9 * audited), audited, labels * 2 // 3, change_of(2, 2, audited))
+def flat(labels: int = 2000, audited: int = 200) -> ScoredModel:
+    return ScoredModel(labels, round(0.9 * audited), audited, labels * 2 // 3, change_of(2, 2, audited))
 
 
-def say(models: list[Model], promised: float | None = 0.1, **given: object) -> Hint:
+def say(models: list[ScoredModel], promised: float | None = 0.1, **given: object) -> Hint:
     values: dict[str, object] = {"class_counts": BALANCED, "left": 500, "promised": promised, "until_training": 60}
     return hint(models, **{**values, **given})  # type: ignore[arg-type]
 
@@ -43,11 +43,11 @@ def test_with_few_audit_items_it_goes_on_whatever_the_scores() -> None:
 
 
 def test_without_audit_items_nothing_is_known() -> None:
-    assert say([Model(50, 0, 0)]).line.startswith("No items drawn by lot so far")
+    assert say([ScoredModel(50, 0, 0)]).line.startswith("No items drawn by lot so far")
 
 
 def test_a_gain_that_can_be_measured_says_go_on() -> None:
-    rising = Model(600, 160, 200, 400, change_of(25, 5, 200))
+    rising = ScoredModel(600, 160, 200, 400, change_of(25, 5, 200))
     found = say([flat(), rising])
     assert found.advice == "go on"
     assert "changed that by +10.0 points. Go on" in found.line
@@ -76,20 +76,20 @@ def test_two_flat_models_and_little_promise_are_enough() -> None:
         ([flat(), flat()], {"class_counts": dict.fromkeys("abcd", 0)}, "4 classes have fewer than 5 labels."),
     ],
 )
-def test_each_condition_for_enough_is_needed(models: list[Model], given: dict[str, object], words: str) -> None:
+def test_each_condition_for_enough_is_needed(models: list[ScoredModel], given: dict[str, object], words: str) -> None:
     found = say(models, **given)  # type: ignore[arg-type]
     assert found.advice == "slowing"
     assert found.line.endswith(words)
 
 
 def test_a_model_without_one_to_compare_it_with_goes_on() -> None:
-    assert say([Model(90, 30, 40)]).advice == "go on"
+    assert say([ScoredModel(90, 30, 40)]).advice == "go on"
 
 
 def test_when_nothing_is_left_it_is_enough() -> None:
     assert say([], left=0).line == "Every item has an answer."
     assert say([flat()], left=0).line.startswith("The model is right on 90 %")
-    assert say([Model(10, 0, 0)], left=0) == Hint("enough", "Every item has an answer.", 0.1)
+    assert say([ScoredModel(10, 0, 0)], left=0) == Hint("enough", "Every item has an answer.", 0.1)
 
 
 def test_models_are_compared_across_half_as_many_labels_again() -> None:
@@ -125,7 +125,7 @@ def said_enough(curve: Callable[[int], float], seed: int, last: int = 5000, alik
         labels.append(min(max(labels[-1] + 1, labels[-1] * 3 // 2), labels[-1] + 200))
     items = rng.normal(size=last // 9 + 50)  # how hard each is; models differ by chance besides
     right = [ndtr(alike * items + sqrt(1 - alike**2) * rng.normal(size=len(items))) < curve(count) for count in labels]
-    models: list[Model] = []
+    models: list[ScoredModel] = []
     for j, count in enumerate(labels):
         audited, now = count // 9, right[j]
         i = compared_with(labels[: j + 1])
@@ -133,7 +133,7 @@ def said_enough(curve: Callable[[int], float], seed: int, last: int = 5000, alik
         if i is not None:
             gained, lost = (now & ~right[i])[:audited].sum(), (right[i] & ~now)[:audited].sum()
             since, difference = labels[i], change_of(int(gained), int(lost), audited)
-        models.append(Model(count, int(now[:audited].sum()), audited, since, difference))
+        models.append(ScoredModel(count, int(now[:audited].sum()), audited, since, difference))
         if hint(models, class_counts=BALANCED, left=1, promised=0.0).advice == "enough":
             return count
     return None

@@ -12,7 +12,7 @@ from understudy.sessions.turns import Turns
 def story_with(**given: object) -> Story:
     story = Story()
     story.events = [created(**given)]
-    story.record = Record.of(story.events)
+    story.record = Record.from_events(story.events)
     return story
 
 
@@ -32,36 +32,36 @@ def test_an_item_drawn_by_lot_that_was_skipped_goes_to_others_at_the_end() -> No
     story = story_with()
     story.say("items_added", None, None, count=3, audit=[7, 5])
     turns = Turns(story.record)
-    assert turns.audit("ann") == 4
+    assert turns.next_audit("ann") == 4
     story.say("asked", 4, lease="audit", seconds=9.0)
-    assert turns.audit("bob") == 7, "the other is with ann"
+    assert turns.next_audit("bob") == 7, "the other is with ann"
     story.say("skipped", 4)
     for item in (7, 5):
         story.say("asked", item, lease="audit", seconds=9.0)
         story.label(item, 1)
-    assert turns.audit("ann") is None
-    assert turns.audit("bob") == 4
-    assert turns.again("ann") == 4, "one's own comes when nothing else is left"
+    assert turns.next_audit("ann") is None
+    assert turns.next_audit("bob") == 4
+    assert turns.next_skipped("ann") == 4, "one's own comes when nothing else is left"
     story.say("put_back", None, "bob", what="skipped")
-    assert turns.audit("ann") == 4, "put back, it is asked for again"
+    assert turns.next_audit("ann") == 4, "put back, it is asked for again"
     story.say("dont_know", 4, "bob")
-    assert turns.audit("ann") is None
+    assert turns.next_audit("ann") is None
     story.say("put_back", None, "bob", what="dont_know")
-    assert turns.audit("bob") == 4
+    assert turns.next_audit("bob") == 4
 
 
 def test_a_label_by_the_way_does_not_move_the_lot() -> None:
     story = story_with()
     story.label(4, 1)
-    assert Turns(story.record).audit("bob") == 4
+    assert Turns(story.record).next_audit("bob") == 4
     story.say("asked", 4, "bob", lease="audit", seconds=9.0)
     story.say("lease_expired", 4, "bob")
-    assert Turns(story.record).audit("bob") == 4
+    assert Turns(story.record).next_audit("bob") == 4
     story.say("asked", 4, "bob", lease="audit", seconds=9.0)
     story.label(4, 1, "bob")
-    assert Turns(story.record).audit("bob") is None
+    assert Turns(story.record).next_audit("bob") is None
     story.undo("bob")
-    assert Turns(story.record).audit("bob") is None, "ann's label is one"
+    assert Turns(story.record).next_audit("bob") is None, "ann's label is one"
 
 
 def test_what_was_skipped_comes_again_in_turn_others_first() -> None:
@@ -69,17 +69,17 @@ def test_what_was_skipped_comes_again_in_turn_others_first() -> None:
     turns = Turns(story.record)
     for item, who in ((1, "ann"), (2, "bob"), (0, "ann")):
         story.say("skipped", item, who)
-    assert turns.again("ann") == 2
+    assert turns.next_skipped("ann") == 2
     story.label(2, 0)
-    assert turns.again("ann") == 1
+    assert turns.next_skipped("ann") == 1
     story.say("skipped", 1)
-    assert turns.again("ann") == 0, "not the same one for ever"
+    assert turns.next_skipped("ann") == 0, "not the same one for ever"
     story.say("dont_know", 0)
-    assert turns.again("ann") == 1
-    assert turns.again("bob") in (0, 1)
+    assert turns.next_skipped("ann") == 1
+    assert turns.next_skipped("bob") in (0, 1)
     story.say("bad", 1, "bob")
-    assert turns.again("ann") is None
-    assert turns.again("bob") == 0
+    assert turns.next_skipped("ann") is None
+    assert turns.next_skipped("bob") == 0
 
 
 def test_two_people_are_asked_and_no_third() -> None:
@@ -88,22 +88,24 @@ def test_two_people_are_asked_and_no_third() -> None:
 
     def say(kind: str, item: int, who: str, **data: object) -> None:
         story.say(kind, item, who, **data)
-        turns.note(item)
+        turns.update(item)
 
     say("labelled", 0, "ann", label=0)
     say("labelled", 1, "bob", label=0)
     say("labelled", 4, "bob", label=0)
-    assert (turns.second("ann"), turns.second("bob"), turns.second("cy")) == (1, 0, 0), "what is drawn by lot is not"
+    assert (turns.next_second("ann"), turns.next_second("bob"), turns.next_second("cy")) == (1, 0, 0), (
+        "what is drawn by lot is not"
+    )
     say("asked", 0, "cy", lease="second", seconds=9.0)
-    assert turns.second("bob") is None
+    assert turns.next_second("bob") is None
     say("labelled", 0, "cy", label=1)
-    assert [turns.second(who) for who in PEOPLE] == [1, None, 1]
+    assert [turns.next_second(who) for who in PEOPLE] == [1, None, 1]
     say("dont_know", 1, "ann")
-    assert [turns.second(who) for who in PEOPLE] == [None, None, 1]
+    assert [turns.next_second(who) for who in PEOPLE] == [None, None, 1]
     say("undone", 0, "cy", undoes=story.record.last_decision("cy")[0].seq)
-    assert turns.second("bob") == 0
+    assert turns.next_second("bob") == 0
     say("bad", 0, "bob")
-    assert [turns.second(who) for who in PEOPLE] == [None, None, 1]
+    assert [turns.next_second(who) for who in PEOPLE] == [None, None, 1]
 
 
 @examples(max_examples=100)
@@ -114,15 +116,15 @@ def test_turns_are_the_same_after_a_restart(deeds: list[tuple[str, int, str, int
     record.apply(events[0])
     turns = Turns(record)
     for event in events[1:]:
-        touched = record.touched(event)
+        touched = record.items_of(event)
         record.apply(event)
         for item in touched:
-            turns.note(item)
-    again = Turns(Record.of(events))
+            turns.update(item)
+    again = Turns(Record.from_events(events))
     for who in PEOPLE:
-        assert turns.second(who) == again.second(who)
-        assert turns.again(who) == again.again(who)
-        assert turns.audit(who) == again.audit(who)
+        assert turns.next_second(who) == again.next_second(who)
+        assert turns.next_skipped(who) == again.next_skipped(who)
+        assert turns.next_audit(who) == again.next_audit(who)
     assert {place: queue for place, queue in turns.queues.items() if queue} == {
         place: queue for place, queue in again.queues.items() if queue
     }

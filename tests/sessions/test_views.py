@@ -72,14 +72,14 @@ def test_the_surest_items_of_a_class_are_open_ones(session: Session) -> None:
     found = session.likely(0, 40)
     assert found
     assert [one.probability for one in found] == sorted((one.probability for one in found), reverse=True)
-    assert all(session.record.standing(one.item)[0] == "open" for one in found)
+    assert all(session.record.state_of(one.item)[0] == "open" for one in found)
     session.skip(found[0].item, "ann", "s")
     leased = session.next("ann").item
     assert not {found[0].item, leased} & {one.item for one in session.likely(0, 40)}
 
 
 def test_numbers_of_what_is_passed_over_are_of_what_is_left(session: Session) -> None:
-    items = [item for item in range(40) if session.record.standing(item)[0] == "open"][:4]
+    items = [item for item in range(40) if session.record.state_of(item)[0] == "open"][:4]
     session.skip(items[0], "ann", "1")
     session.dont_know(items[1], "ann", "2")
     session.bad(items[2], "ann", "3")
@@ -104,14 +104,14 @@ def test_numbers_of_what_is_passed_over_are_of_what_is_left(session: Session) ->
 def test_what_may_come_next_is_shown_and_nothing_changes(session: Session) -> None:
     held = session.next("ann").item
     seq = session.record.seq
-    ahead = session.ahead("ann", 4)
+    ahead = session.preview("ann", 4)
     assert len(ahead) == 4
     assert held not in {shown.item for shown in ahead}
     assert session.record.seq == seq
     following = label_next(session, "ann", "k", 1).item
     session.release("ann")
     assert following is not None
-    assert session.ahead("ann", 1)[0].item == session.next("ann").item
+    assert session.preview("ann", 1)[0].item == session.next("ann").item
 
 
 def test_a_wrong_label_stands_out_until_it_is_kept(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_server_killed_under_the_keys_loses_nothing_and_doubles_nothing(
     assert len(accepted) >= 20
     by_key = Counter(event.key for event in stored if event.annotator == "Cleo" and "label" in event.data)
     assert {entry["key"]: 1 for entry in accepted} == {key: n for key, n in by_key.items() if key != taken_back["key"]}
-    labels = {item: marks["Cleo"].label for item, marks in Record.of(stored).labels.items() if "Cleo" in marks}
+    labels = {item: marks["Cleo"].label for item, marks in Record.from_events(stored).labels.items() if "Cleo" in marks}
     assert labels == {entry["item"]: entry["label"] for entry in accepted}
 
 

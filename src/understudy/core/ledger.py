@@ -1,11 +1,18 @@
-"""Which row is where: asked, answered, skipped, dropped. Plain book-keeping, no mathematics."""
+"""Which row is where: asked, answered, skipped, dropped; and the arrays by which this is saved. No mathematics."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
 from understudy.errors import PoolExhausted, UnderstudyError
+
+LEDGER_KEYS: Final = frozenset(
+    {"answered_rows", "answered_labels", "answered_right", "answered_asked", "pending", "credit"}
+    | {"is_trained", "is_skipped", "is_dropped"}
+)  # the names of its arrays in a saved state
+UNJUDGED: Final = -1  # in `answered_right`
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,38 @@ class Ledger:
 
     def __len__(self) -> int:
         return len(self.is_trained)
+
+    @classmethod
+    def from_arrays(cls, saved: Mapping[str, Any]) -> "Ledger":
+        """The ledger that `to_arrays` wrote; other arrays of a saved state are left alone."""
+        ledger = cls(len(saved["is_trained"]))
+        parts = (np.asarray(saved[f"answered_{part}"]).tolist() for part in ("rows", "labels", "right", "asked"))
+        for row, label, right, asked in zip(*parts, strict=True):
+            ledger.answers[row] = Answer(label, None if right == UNJUDGED else bool(right), asked)
+        ledger.pending = dict.fromkeys(np.asarray(saved["pending"]).tolist())
+        if "credit" in saved:  # the first states had none
+            right, judged = np.asarray(saved["credit"]).tolist()
+            ledger.credit = right, judged
+        ledger.is_trained, ledger.is_skipped, ledger.is_dropped = (
+            np.array(saved[name]) for name in ("is_trained", "is_skipped", "is_dropped")
+        )
+        return ledger
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Plain arrays under the names of `LEDGER_KEYS`. The three masks are the ledger's own, not copies."""
+        answers = self.answers.values()
+        rights = [UNJUDGED if answer.was_right is None else int(answer.was_right) for answer in answers]
+        return {
+            "answered_rows": np.array(list(self.answers), dtype=np.int64),
+            "answered_labels": np.array([answer.label for answer in answers], dtype=np.int64),
+            "answered_right": np.array(rights, dtype=np.int8),
+            "answered_asked": np.array([answer.was_asked for answer in answers], dtype=bool),
+            "pending": np.array(list(self.pending), dtype=np.int64),
+            "credit": np.array(self.credit, dtype=np.int64),
+            "is_trained": self.is_trained,
+            "is_skipped": self.is_skipped,
+            "is_dropped": self.is_dropped,
+        }
 
     def extend(self, n: int) -> None:
         more = np.zeros(n, dtype=bool)

@@ -15,7 +15,7 @@ from torch import Tensor
 from understudy.core.engine import Engine
 from understudy.core.features import Features
 from understudy.core.kernels import Kernel
-from understudy.core.ledger import Answer, Ledger
+from understudy.core.ledger import LEDGER_KEYS, Ledger
 from understudy.core.options import OWN_BASIS_JITTER, Options
 from understudy.core.posterior import Posterior
 from understudy.core.rows import Rows
@@ -28,17 +28,15 @@ FORMAT = 2
 READABLE = ("1", "2")  # the first knew the paper's method alone
 KEYS = {
     "format", "pool", "n_classes", "seed", "is_anchored", "has_own_basis", "U", "origin",
-    "n_classes_drawn", "bandwidths", "answered_rows", "answered_labels", "answered_right", "answered_asked", "pending",
-    "is_trained", "is_skipped", "is_dropped",
+    "n_classes_drawn", "bandwidths", *(LEDGER_KEYS - {"credit"}),
 }  # fmt: skip
 ENGINE_KEYS = {"probs", "R", "M", "B", "var", "h", "drift", "wear", "expected", "least", "total", "turn"}
 WHOLE_KEYS = {"W", "stats"}  # what could be computed again, kept where there is no time for it
-UNJUDGED = -1
+ROW_KEYS = ENGINE_KEYS | WHOLE_KEYS | {"of_features", "omega"}  # what has an entry a row, or was computed from all rows
 
 
 def save(surrogate: "Surrogate", whole: bool) -> dict[str, np.ndarray]:
     ledger, kernel, engine = surrogate._ledger, surrogate._kernel, surrogate._engine
-    answers = list(ledger.answers.items())
     saved: dict[str, Any] = {
         "format": FORMAT,
         "pool": surrogate._features.digest(),
@@ -49,15 +47,7 @@ def save(surrogate: "Surrogate", whole: bool) -> dict[str, np.ndarray]:
         **surrogate.options.save(),
         "U": kernel.U, "origin": kernel.origin, "n_classes_drawn": kernel.n_classes_drawn,
         "bandwidths": [kernel.input_bandwidth, kernel.output_bandwidth],
-        "answered_rows": np.array([row for row, _ in answers], dtype=np.int64),
-        "answered_labels": np.array([answer.label for _, answer in answers], dtype=np.int64),
-        "answered_right": np.array(
-            [UNJUDGED if a.was_right is None else int(a.was_right) for _, a in answers], dtype=np.int8
-        ),
-        "answered_asked": np.array([answer.was_asked for _, answer in answers], dtype=bool),
-        "pending": np.array(list(ledger.pending), dtype=np.int64),
-        "credit": np.array(ledger.credit, dtype=np.int64),
-        "is_trained": ledger.is_trained, "is_skipped": ledger.is_skipped, "is_dropped": ledger.is_dropped,
+        **ledger.to_arrays(),
     }  # fmt: skip
     if kernel.V is not None:
         saved["V"] = kernel.V
@@ -119,18 +109,7 @@ def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
         mapped = isinstance(value, np.memmap) and value.flags.writeable and value.ndim > 0
         return torch.from_numpy(np.asarray(value) if mapped else np.array(value)).to(device)
 
-    ledger = Ledger(n)
-    for row, label, right, asked in zip(
-        *(np.asarray(saved[f"answered_{part}"]).tolist() for part in ("rows", "labels", "right", "asked")),
-        strict=True,
-    ):
-        ledger.answers[row] = Answer(label, None if right == UNJUDGED else bool(right), asked)
-    ledger.pending = dict.fromkeys(np.asarray(saved["pending"]).tolist())
-    right, judged = np.asarray(saved["credit"]).tolist() if "credit" in saved else (0, 0)
-    ledger.credit = right, judged
-    ledger.is_trained, ledger.is_skipped, ledger.is_dropped = (
-        np.array(saved[name]) for name in ("is_trained", "is_skipped", "is_dropped")
-    )
+    ledger = Ledger.from_arrays(saved)
     input_bandwidth, output_bandwidth = np.asarray(saved["bandwidths"]).tolist()
     drawn = int(saved["n_classes_drawn"])
     jitter = 0.0 if options.sees_predictions else OWN_BASIS_JITTER
@@ -175,6 +154,31 @@ def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
     surrogate._has_own_basis = bool(saved["has_own_basis"])
     surrogate._ledger, surrogate._kernel, surrogate._rows, surrogate._engine = ledger, kernel, rows, engine
     surrogate._count()
+
+
+def count_rows(saved: Mapping[str, np.ndarray]) -> int:
+    """How many rows the pool of a state has."""
+    return len(saved["is_trained"])
+
+
+def drop_engine(saved: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The state without its engine, which is then made anew, for another ledger, say."""
+    return {name: value for name, value in saved.items() if name not in ENGINE_KEYS}
+
+
+def drop_rows(saved: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The state without all that belongs to its pool's rows but the ledger: for other rows on the same basis."""
+    return {name: value for name, value in saved.items() if name not in ROW_KEYS}
+
+
+def mean_distance_of(saved: Mapping[str, np.ndarray]) -> float:
+    """The mean distance of two rows, from the width of the kernel. Only a state of the paper's method has it there."""
+    return float(np.sqrt(np.asarray(saved["bandwidths"])[0]) / np.asarray(saved["option_width"]).item())
+
+
+def best_influence_of(saved: Mapping[str, np.ndarray]) -> float:
+    """The most that the label of any one row would explain, without the paper's factor, the number of classes."""
+    return float(np.max(np.asarray(saved["h"]) / np.asarray(saved["var"])))
 
 
 def require_pool(saved: Any, features: Features) -> None:

@@ -1,24 +1,24 @@
-"""Opening a project for labelling: its log, what it comes to, and the surrogate that follows from it."""
+"""Opening a project for labelling: its log, the record that follows from it, and the surrogate."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from understudy.errors import UnderstudyError
 from understudy.projects.project import Project
 from understudy.sessions import audit
-from understudy.sessions.chooser import folded
 from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.models import Models, setup_options
-from understudy.sessions.record import Record
+from understudy.sessions.record import Record, replay_events
 from understudy.sessions.session import Session
 from understudy.sessions.training.artifacts import Artifacts, Predictions
-from understudy.sessions.training.training import Failed, Trained, Trainer
+from understudy.sessions.training.trainer import Trainer
 
-SOURCE = "source"  # who labelled what came with the data
+SOURCE_ANNOTATOR: Final = "source"  # who labelled what came with the data
 
 
 def open_session(
@@ -31,8 +31,8 @@ def open_session(
 ) -> Session:
     """The session of a project, and the only one: a second is refused. Features that are missing are made first.
 
-    `predictions`: of a model one already has; the surrogate starts from them. `progress` is told how many items are
-    prepared, of how many.
+    `predictions`: a file of those of a model one already has; the surrogate starts from them. `progress` is called
+    with how many items are prepared, of how many.
     """
     log = EventLog.open(project.store_url, project.identity)
     try:
@@ -40,58 +40,59 @@ def open_session(
         project.prepare(progress, quiet)
         events = list(log.read())
         if not events:
-            events = log.append(*_beginning(project))
-        new = _grown(project, Record.of(events))
+            events = log.append(*_first_events(project))
+        new = _new_events(project, Record.from_events(events))
         events += log.append(*new) if new else []
-        record, base, since = folded(events)
-        n_classes, options = setup_options(project, len(project.pool))
-
-        def make_trainer(done: Callable[[Trained | Failed], None]) -> Trainer:
-            return Trainer(project.work, Artifacts(project.artifacts), project.features_path, done)
-
-        make_trainer(lambda _: None).prepare(n_classes, options)
-        models = Models(project, record, base)
-        session = Session(project, log, record, models, make_trainer, since, options, clock)
+        trainer = Trainer(project.work, Artifacts(project.artifacts), project.features_path)
+        trainer.prepare(*setup_options(project, len(project.pool)))
+        replay = replay_events(events)
+        models = Models(project, replay.record, replay.ledger)
+        session = Session(project, log, replay, models, trainer, clock)
     except BaseException:
         log.close()
         raise
     try:
-        if predictions is not None and not record.trainings:
-            _start_from(session, predictions)
+        if predictions is not None and not session.record.trainings:
+            _start_from_predictions(session, predictions)
         session.look_at_labels()
         with session.lock:
-            session.learning.train_if_due()  # what was due, or was cut short
+            session.learning.train_if_due()  # one that was cut short, say
     except BaseException:
         session.close()
         raise
     return session
 
 
-def _beginning(project: Project) -> list[Event]:
-    """The first events of a project: what it is, and the labels that its data came with."""
+def _first_events(project: Project) -> list[Event]:
+    """The first events of a project: its settings, and the labels that its data came with."""
     settings, n = project.settings, len(project.pool)
     known = project.seed_labels
-    drawn = audit.audit_rows(n, settings.audit_share, settings.seed, excluded=known.keys())
+    chosen = audit.audit_rows(n, settings.audit_share, settings.seed, excluded=known.keys())
     classes = list(project.classes_at_start)
     created = Event(
         "created",
-        data={"settings": settings.to_json(), "classes": classes, "n_items": n, "audit": list(drawn)},
+        data={"settings": settings.to_json(), "classes": classes, "n_items": n, "audit": list(chosen)},
     )
-    return [created, *_labels_of(known, classes)]
+    return [created, *_label_events(known, classes)]
 
 
-def _labels_of(known: Mapping[int, str], classes: Sequence[str]) -> list[Event]:
-    """The events of labels that items came with, of these classes."""
+def _label_events(known: Mapping[int, str], classes: Sequence[str]) -> list[Event]:
+    """The labels that items came with, of these classes, as events."""
     numbers = {name: number for number, name in enumerate(classes)}
     return [
-        Event("labelled", row, SOURCE, data={"label": numbers[name], "source": "import", "guess": None, "model": None})
+        Event(
+            "labelled",
+            row,
+            SOURCE_ANNOTATOR,
+            data={"label": numbers[name], "source": "import", "guess": None, "model": None},
+        )
         for row, name in sorted(known.items())
         if name in numbers
     ]
 
 
-def _grown(project: Project, record: Record) -> list[Event]:
-    """The events of what is new since the project was open: classes, items, and the labels these came with."""
+def _new_events(project: Project, record: Record) -> list[Event]:
+    """What is new since the project was last open, as events: classes, items, and the labels these came with."""
     n, before = len(project.pool), record.n_items
     if n < before:
         raise UnderstudyError(
@@ -102,14 +103,14 @@ def _grown(project: Project, record: Record) -> list[Event]:
     if n == before:
         return list(classes)
     settings, known = record.settings, project.source_labels
-    drawn = audit.audit_rows(n, settings.audit_share, settings.seed, excluded=known.keys(), first_row=before)
-    items = Event("items_added", data={"count": n - before, "audit": list(drawn)})
+    chosen = audit.audit_rows(n, settings.audit_share, settings.seed, excluded=known.keys(), first_row=before)
+    items = Event("items_added", data={"count": n - before, "audit": list(chosen)})
     new = {row: name for row, name in known.items() if row >= before}
-    return [*classes, items, *_labels_of(new, [*record.classes, *names])]
+    return [*classes, items, *_label_events(new, [*record.classes, *names])]
 
 
-def _start_from(session: Session, path: Path) -> None:
-    """Take the predictions of a model one already has as the first anchor, and wait until they are in use."""
+def _start_from_predictions(session: Session, path: Path) -> None:
+    """Use the predictions of a model one already has as the first anchor, and wait until they are in use."""
     from understudy.sessions.training.initial_predictions import read_predictions
 
     record, project = session.record, session.project

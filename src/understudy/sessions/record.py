@@ -1,20 +1,24 @@
 """What the events of a project add up to. Pure book-keeping: no clock, no files, no surrogate.
 
-An item's own decisions are kept in order. When one is undone the item is added up again without it, so that undoing
-leaves things as if it had never happened, at any depth.
+An item's own decisions are kept in order. When one is undone, the item is worked out again from the others, so that
+undoing leaves things as if the decision had never been made, at any depth.
+
+An event may change what an item is to the surrogate, its *state*. Each such change is a *move*. Moves are all that a
+surrogate is given, so one that starts later, from a newer model, catches up by the same moves.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Literal, TypeVar
 
+from understudy.core.ledger import Answer, Ledger
 from understudy.projects.settings import Settings
 from understudy.sessions.agreement import majority
 from understudy.sessions.log.events import DECISIONS, Ask, Event, Source
 
-Standing = Literal["open", "pending", "told", "skipped", "dropped", "aside"]  # of an item, as the surrogate sees it
+ItemState = Literal["open", "pending", "told", "skipped", "dropped", "audit"]  # what an item is to the surrogate
 GIVES_UP_LABEL = frozenset({"dont_know", "bad"})
 T = TypeVar("T")
 
@@ -92,6 +96,18 @@ class Decisions:
         return majority([mark.label for mark in in_order]) if in_order else None
 
 
+@dataclass(frozen=True)
+class Move:
+    """An item changed its state. Without an item: so many items were `added`, or there is one class more."""
+
+    item: int | None = None
+    before: tuple[ItemState, int | None] = ("open", None)
+    after: tuple[ItemState, int | None] = ("open", None)
+    judge: bool = True  # whether a label counts in how often the learner is right
+    added: int = 0
+    audit_rows: tuple[int, ...] = ()  # the audit items among those added
+
+
 class Record:
     """The state of a project after some events, brought up to date by `apply`, one event at a time."""
 
@@ -104,7 +120,7 @@ class Record:
         self.leases: dict[int, Lease] = {}
         self.asks: dict[int, Event] = {}  # by which an item was last asked
         self.last_ask: dict[str, Ask] = {}  # of each annotator
-        self.asked_by_lot: dict[int, str] = {}  # whom an item drawn by lot was asked of last
+        self.audited_by: dict[int, str] = {}  # which annotator an audit item was last given to
         self.asked: dict[Ask, dict[int, None]] = {"choice": {}, "audit": {}, "second": {}, "again": {}}
         self.trainings: list[Event] = []
         self.failures: list[Event] = []
@@ -114,23 +130,23 @@ class Record:
         self.class_counts: Counter[int] = Counter()
         self.events_by_annotator: dict[str, list[Event]] = {}
         self.undone: set[int] = set()
-        # By item, then annotator. Kept up to date, not looked for: they are read with every label.
+        # By item, then annotator. Kept up to date rather than searched for: they are read with every label.
         self.labels: dict[int, dict[str, Mark]] = {}
         self.skipped: dict[int, dict[str, int]] = {}
         self.unknown: dict[int, dict[str, int]] = {}
         self.bad: dict[int, dict[str, int]] = {}
         self.flags: dict[int, dict[str, str]] = {}
         self.kept: dict[int, int] = {}  # the label that a review kept
-        self.usable: dict[int, int] = {}  # item and label of all that may be learnt from
+        self.usable: dict[int, int] = {}  # item and label of all that models may be trained on
         self.usable_counts: Counter[int] = Counter()  # the same by class
-        self.audit_rows: tuple[int, ...] = ()  # the items that are drawn by lot
+        self.audit_rows: tuple[int, ...] = ()
         self._audit: frozenset[int] = frozenset()
         self._of_item: dict[int, Decisions] = {}
         self._decisions: dict[int, Event] = {}
         self._put_backs: list[Event] = []
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> "Record":
+    def from_events(cls, events: Iterable[Event]) -> "Record":
         record = cls()
         for event in events:
             record.apply(event)
@@ -143,8 +159,8 @@ class Record:
         return self.effective.get(item)
 
     def audit_label(self, item: int) -> int | None:
-        """What an item drawn by lot is, by whom it was asked of: a label that came otherwise is no sample."""
-        mark = self.decisions(item).marks.get(self.asked_by_lot.get(item, ""))
+        """An audit item's label by the annotator it was given to: a label that came otherwise is not a sample."""
+        mark = self.decisions(item).marks.get(self.audited_by.get(item, ""))
         return None if mark is None else mark.label
 
     def is_audit(self, item: int) -> bool:
@@ -153,13 +169,13 @@ class Record:
     def decisions(self, item: int) -> Decisions:
         return self._of_item.get(item, Decisions())
 
-    def standing(self, item: int) -> tuple[Standing, int | None]:
-        """What an item is to the surrogate, and its label where it is told."""
+    def state_of(self, item: int) -> tuple[ItemState, int | None]:
+        """What an item is to the surrogate, and its label where the surrogate is told it."""
         decisions = self._of_item.get(item)
         if decisions is not None and decisions.bad:
             return "dropped", None
         if item in self._audit:
-            return "aside", None
+            return "audit", None
         if (label := self.effective.get(item)) is not None:
             return "told", label
         if item in self.leases:
@@ -174,7 +190,7 @@ class Record:
         return sorted(held, key=lambda lease: -lease.seq)
 
     def last_decision(self, annotator: str) -> list[Event]:
-        """What an annotator would undo next: one decision, or all that were made in one go."""
+        """What an annotator would undo next: one decision, or all that were made in one call."""
         latest_first = reversed(self.history.get(annotator, {}).values())
         last = next(latest_first, None)
         if last is None:
@@ -184,11 +200,11 @@ class Record:
         return [last, *same][::-1]
 
     def training_rows(self) -> dict[int, int]:
-        """Item and label of all that may be learnt from: labelled, not drawn by lot, not bad; in order of rows."""
+        """Item and label of all that models may be trained on, by row: labelled, not audit items, not bad."""
         return dict(sorted(self.usable.items()))
 
     def tally(self) -> tuple[int, int]:
-        """P of the paper: how often the learner had an item right before its label was known, of how many."""
+        """P of the paper: how many items the learner had right before their labels were known, of how many."""
         rights = [self.was_right(item) for item in self.effective if item not in self._audit]
         judged = [right for right in rights if right is not None]
         return sum(judged), len(judged)
@@ -197,17 +213,30 @@ class Record:
         """Whether the learner had predicted an item's label.
 
         None where there was no learner or it knew the label, and where nobody was asked: items that are confirmed many
-        at once are the easy ones, and imported ones are somebody's choice.
+        at once are the easy ones, and imported ones were chosen by somebody.
         """
         first = next(iter(self._of_item[item].marks.values()))
         if first.guess is None or first.source in ("grid", "import"):
             return None
         return first.guess == self.effective[item]
 
+    def to_ledger(self) -> Ledger:
+        """The record as the surrogate's own book-keeping."""
+        ledger = Ledger(self.n_items)
+        for item, label in self.effective.items():
+            if self.state_of(item)[0] == "told":
+                ledger.answers[item] = Answer(label, self.was_right(item), item in self.asks)
+        ledger.pending = {item: None for item in self.leases if self.state_of(item)[0] == "pending"}
+        ledger.is_skipped[list(self.audit_rows)] = True
+        for items in (self.skipped, self.unknown):
+            ledger.is_skipped[[item for item in items if self.state_of(item)[0] == "skipped"]] = True
+        ledger.is_dropped[list(self.bad)] = True
+        return ledger
+
     # -- what happens -------------------------------------------------------------------------------------
 
-    def touched(self, event: Event) -> list[int]:
-        """The items whose standing an event may change."""
+    def items_of(self, event: Event) -> list[int]:
+        """The items that an event which is about to be applied is about."""
         if event.kind == "undone":
             undone = self._decisions.get(event.data["undoes"])
             return [] if undone is None or undone.item is None else [undone.item]
@@ -215,8 +244,26 @@ class Record:
             return list(self.skipped if event.data["what"] == "skipped" else self.unknown)
         return [] if event.item is None else [event.item]
 
-    def apply(self, event: Event) -> None:
-        """Take an event into account."""
+    def apply(self, event: Event) -> list[Move]:
+        """Take an event into account; the moves that come of it."""
+        before = {item: self.state_of(item) for item in self.items_of(event)}
+        self._apply(event)
+        moves = [
+            Move(item, old, new, judge=self._is_judged(item, old[0], new[0]))
+            for item, old in before.items()
+            if (new := self.state_of(item)) != old
+        ]
+        if event.kind == "class_added" and len(self.classes) > 1:  # a surrogate has one class from the start
+            moves.append(Move())
+        if event.kind == "items_added":
+            moves.append(Move(added=event.data["count"], audit_rows=tuple(event.data["audit"])))
+        return moves
+
+    def _is_judged(self, item: int, before: ItemState, after: ItemState) -> bool:
+        """Whether a label says how often the learner is right: the first of an item that it did not know."""
+        return after == "told" and before != "told" and self.was_right(item) is not None
+
+    def _apply(self, event: Event) -> None:
         self.seq = event.seq
         if event.annotator is not None:
             self.annotators.setdefault(event.annotator)
@@ -224,10 +271,10 @@ class Record:
             self.settings = Settings.from_json(event.data["settings"])
             self.classes = list(event.data["classes"])
             self.n_items = event.data["n_items"]
-            self._draw(event.data["audit"])
+            self._add_audit_rows(event.data["audit"])
         elif event.kind == "items_added":
             self.n_items += event.data["count"]
-            self._draw(event.data["audit"])
+            self._add_audit_rows(event.data["audit"])
         elif event.kind == "class_added":
             self.classes.append(event.data["name"])
         elif event.kind == "asked":
@@ -238,7 +285,7 @@ class Record:
             self._decide(event)
         elif event.kind == "put_back":
             self._put_backs.append(event)
-            for item in self.touched(event):
+            for item in self.items_of(event):
                 self._of_item[item].events.append(event)
                 self._of_item[item].add(event)
                 self._file(item)
@@ -249,7 +296,7 @@ class Record:
         elif event.kind == "training_failed":
             self.failures.append(event)
 
-    def _draw(self, rows: Iterable[int]) -> None:
+    def _add_audit_rows(self, rows: Iterable[int]) -> None:
         self.audit_draws.append(tuple(rows))
         self.audit_rows = tuple(row for draw in self.audit_draws for row in draw)
         self._audit = frozenset(self.audit_rows)
@@ -263,7 +310,7 @@ class Record:
         self.asked[ask][event.item] = None
         self.last_ask[event.annotator] = ask
         if ask == "audit":
-            self.asked_by_lot[event.item] = event.annotator
+            self.audited_by[event.item] = event.annotator
 
     def _end_lease(self, event: Event) -> None:
         assert event.item is not None
@@ -294,20 +341,24 @@ class Record:
         assert undone.annotator is not None
         self.undone.add(undone.seq)
         del self.history[undone.annotator][undone.seq]
-        # What was put back counts for what the undone decision had covered, too.
+        # What was put back while the decision hid it counts now.
         left = {other.seq: other for other in (*self._put_backs, *self._of_item[undone.item].events)}
         del left[undone.seq]
-        self.tell_again(undone.item, [left[seq] for seq in sorted(left)])
+        self.replace_decisions(undone.item, [left[seq] for seq in sorted(left)])
 
-    def tell_again(self, item: int, events: list[Event]) -> None:
-        """What people decided about an item is this, and nothing else."""
-        self._of_item[item] = again = Decisions(events)
-        for event in events:
-            again.add(event)
+    def replace_decisions(self, item: int, events: Iterable[Event]) -> None:
+        """Let these be the decisions about an item, and no others."""
+        self._of_item[item] = decisions = Decisions(list(events))
+        for event in decisions.events:
+            decisions.add(event)
         self._file(item)
 
+    def decision_events(self) -> dict[int, tuple[Event, ...]]:
+        """The decisions about every item that has any, in order."""
+        return {item: tuple(found.events) for item, found in self._of_item.items()}
+
     def _file(self, item: int) -> None:
-        """An item's decisions have changed: bring what is read of it up to date."""
+        """Bring what is kept by item up to date after its decisions have changed."""
         found = self._of_item[item]
         _put(self.labels, item, found.marks or None)
         _put(self.skipped, item, found.skipped or None)
@@ -318,6 +369,32 @@ class Record:
         label = found.label
         _count(self.effective, self.class_counts, item, label)
         _count(self.usable, self.usable_counts, item, None if found.bad or item in self._audit else label)
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """What a log comes to, as a session needs it to go on from the last model."""
+
+    record: Record
+    ledger: Ledger  # what was known of every item when the last model was trained; without a model, now
+    moves: list[Move]  # since then
+
+
+def replay_events(events: Sequence[Event]) -> Replay:
+    """Apply the events of a whole log."""
+    trained = [event for event in events if event.kind == "trained"]
+    until = trained[-1].data["until"] if trained else 0
+    record, moves = Record(), list[Move]()
+    ledger: Ledger | None = None
+    for event in events:
+        if event.seq > until and ledger is None and trained:
+            ledger = record.to_ledger()
+        caused = record.apply(event)
+        if event.seq > until:
+            moves += caused
+    if not trained:  # the surrogate begins with all items, whenever they came
+        moves = [move for move in moves if not move.added]
+    return Replay(record, record.to_ledger() if ledger is None else ledger, moves)
 
 
 def _put(index: dict[int, T], item: int, value: T | None) -> None:

@@ -1,14 +1,14 @@
 """A labelling session: the one place that writes to the log, and keeps everything else in step with it.
 
-A decision is first put into the log, and only then does anything else change: the record, the surrogate, who has
-which item. So whatever is lost in a crash is replayed, and what was answered is never lost.
+A decision is first written to the log, and only then does anything else change: the record, the surrogate, who has
+which item. So what a crash loses is replayed from the log, and no answer is ever lost.
 """
 
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,12 +18,11 @@ from understudy.errors import Conflict, NotFound, NotStored, PoolExhausted, Unde
 from understudy.labels.imported_labels import MAX_CLASSES, Imported, ImportedLabel, check_new_classes
 from understudy.projects.project import Project
 from understudy.sessions import views, why
-from understudy.sessions.chooser import Move, applied, folded
 from understudy.sessions.learning import Learning
 from understudy.sessions.log.events import Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
 from understudy.sessions.models import Models
-from understudy.sessions.record import Lease, Record
+from understudy.sessions.record import Lease, Move, Replay, replay_events
 from understudy.sessions.replies import (
     Doubt,
     Entry,
@@ -38,14 +37,14 @@ from understudy.sessions.replies import (
     Undone,
     Why,
 )
-from understudy.sessions.training.training import Failed, Trained, Trainer
+from understudy.sessions.training.trainer import Trainer
 from understudy.sessions.turns import Turns
 
-MOST_AT_ONCE: Final = 100  # items confirmed in one go
-LONGEST: Final = 64  # characters of a name or a key
+MAX_ITEMS: Final = 100  # confirmed in one call
+MAX_NAME_LENGTH: Final = 64  # of an annotator and of a key
+LABELS_PER_BATCH: Final = 1_000  # of an import, stored in one transaction
+SAME_KIND: Final = {"relabelled": "labelled"}  # a label that is sent twice finds itself there the second time
 log = logging.getLogger(__name__)
-BATCH: Final = 1_000  # imported labels stored in one go
-SAME: Final = {"relabelled": "labelled"}  # a label sent twice finds itself there the second time
 
 
 class Session:
@@ -55,43 +54,43 @@ class Session:
         self,
         project: Project,
         events: EventLog,
-        record: Record,
+        replay: Replay,
         models: Models,
-        make_trainer: Callable[[Callable[[Trained | Failed], None]], Trainer],
-        since: list[Move],
-        surrogate_options: Mapping[str, Any],
+        trainer: Trainer,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.project, self.record, self.models = project, record, models
-        self.suspicious = 0  # labels that the last look found surprising
-        self.turns = Turns(record)
+        self.project, self.record, self.models = project, replay.record, models
+        self.suspicious = 0  # labels that the last review found surprising
+        self.turns = Turns(self.record)
         self._log, self._clock = events, clock
         self._lock = threading.RLock()
         self._changed = threading.Condition()
         self._version = 1
         self._online: Counter[str] = Counter()
-        self._deadlines = {item: clock() + lease.seconds for item, lease in record.leases.items()}
+        self._deadlines = {item: clock() + lease.seconds for item, lease in self.record.leases.items()}
         self._closed = False
-        self.learning = Learning(self._lock, project, record, models, since, surrogate_options, make_trainer)
-        self.learning.tell(self._store, self._note_change, self.look_at_labels)
+        self.learning = Learning(
+            project, models, replay, trainer, lock=self._lock,
+            store=self._store, note_change=self._note_change, after_training=self.look_at_labels,
+        )  # fmt: skip
 
     # -- asking -------------------------------------------------------------------------------------------
 
     def next(self, annotator: str) -> Question:
-        """The item that is with the annotator already, or else the next one, from now on leased to them."""
-        checked_name(annotator)
+        """The item that is leased to the annotator already, or else the next one, leased to them from now on."""
+        check_name(annotator)
         with self._lock:
             return self._next(annotator)
 
-    def ahead(self, annotator: str, n: int = 4) -> list[Shown]:
-        """Items that the annotator may well be asked for next, so that they can be fetched. Nothing changes."""
-        checked_name(annotator)
+    def preview(self, annotator: str, n: int = 4) -> list[Shown]:
+        """Items that the annotator may well be asked next, so that they can be fetched. Nothing changes."""
+        check_name(annotator)
         with self._lock:
             held = [lease.item for lease in self.record.held_by(annotator)[1:]]
-            drawn = self.turns.audit(annotator) if self.turns.audit_is_due(annotator) else None
-            other = [item for item in (drawn, self.turns.second(annotator)) if item is not None]
+            audit = self.turns.next_audit(annotator) if self.turns.audit_is_due(annotator) else None
+            other = [item for item in (audit, self.turns.next_second(annotator)) if item is not None]
             likely = self.learning.chooser.surrogate.leaders(min(max(n, 1), 8)).tolist()
-            return [views.shown(self.project, item) for item in dict.fromkeys([*held, *other, *likely])][:n]
+            return [views.show_item(self.project, item) for item in dict.fromkeys([*held, *other, *likely])][:n]
 
     def _next(self, annotator: str) -> Question:
         try:
@@ -99,26 +98,27 @@ class Session:
             held = self.record.held_by(annotator)
             if not held:
                 return self._ask(annotator)
-        except NotStored as error:  # what was decided before is safe; nobody can be asked until there is room
+        except NotStored as error:  # earlier decisions are safe; nobody can be asked until the log can be written
             return Question(None, reason=str(error))
         self._deadlines[held[0].item] = self._clock() + held[0].seconds
         return self._question(held[0])
 
     def _ask(self, annotator: str) -> Question:
         turns = self.turns
-        if turns.audit_is_due(annotator) and (item := turns.audit(annotator)) is not None:
+        if turns.audit_is_due(annotator) and (item := turns.next_audit(annotator)) is not None:
             return self._lease(item, annotator, "audit")
-        if (item := turns.second(annotator)) is not None:
+        if (item := turns.next_second(annotator)) is not None:
             return self._lease(item, annotator, "second")
         try:
             choice = self.learning.chooser.choose()
         except PoolExhausted:
-            for ask, found in (("audit", turns.audit(annotator)), ("again", turns.again(annotator))):
-                if found is not None:
-                    return self._lease(found, annotator, ask)  # type: ignore[arg-type]  # the two above
-            return Question(None, reason=views.why_nothing(self.record, annotator))
+            if (item := turns.next_audit(annotator)) is not None:
+                return self._lease(item, annotator, "audit")
+            if (item := turns.next_skipped(annotator)) is not None:
+                return self._lease(item, annotator, "again")
+            return Question(None, reason=views.reason_for_nothing(self.record, annotator))
         try:
-            return self._lease(choice.item, annotator, "choice", views.reason(self, choice))
+            return self._lease(choice.item, annotator, "choice", views.reason_for_choice(self._state, choice))
         except BaseException:
             if choice.item not in self.record.leases:
                 self.learning.chooser.cancel(choice.item)
@@ -126,17 +126,17 @@ class Session:
 
     def _lease(self, item: int, annotator: str, ask: Ask, reason: dict[str, Any] | None = None) -> Question:
         seconds = self.record.settings.lease_seconds
-        given = why.short(None, self.record.classes, ask) if reason is None else reason
-        data = {"lease": ask, "seconds": seconds, "why": given, "model": self.models.version}
+        kept = why.reason_for_log(None, self.record.classes, ask) if reason is None else reason
+        data = {"lease": ask, "seconds": seconds, "why": kept, "model": self.models.version}
         self._store(Event("asked", item, annotator, data=data))
         return self._question(self.record.leases[item])
 
     def _question(self, lease: Lease) -> Question:
         remaining = max(0.0, self._deadlines[lease.item] - self._clock())
-        return views.question(self, lease, remaining)
+        return views.question(self._state, lease, remaining, time.time())
 
     def _expire(self) -> None:
-        """Items that nobody answered in time go back. By the steady clock: the one on the wall may jump."""
+        """Take back items that nobody answered in time. By the monotonic clock: the one on the wall may jump."""
         now = self._clock()
         late = [item for item in self.record.leases if self._deadlines.get(item, now) < now]
         if late:
@@ -155,78 +155,78 @@ class Session:
         suggestion: int | None = None,
         source: Source = "person",
     ) -> Stored:
-        """An annotator says what an item is. Anybody may say it of any item at any time."""
+        """Store an annotator's label. Anybody may label any item at any time."""
         with self._lock:
             self._require_label(label)
             data = {"label": label, "source": source, "seconds": seconds, "suggestion": suggestion}
             return self._decide("labelled", item, annotator, key, data)
 
     def label_many(self, items: Sequence[int], label: int, annotator: str, key: str) -> Stored:
-        """The same label for several items at once; one undo takes all of it back."""
-        if not 1 <= len(items) <= MOST_AT_ONCE or len(set(items)) < len(items):
-            raise UnderstudyError(f"give 1 to {MOST_AT_ONCE} different items at once; got {len(items)}")
+        """Store the same label for several items at once; one undo takes all of them back."""
+        if not 1 <= len(items) <= MAX_ITEMS or len(set(items)) < len(items):
+            raise UnderstudyError(f"give 1 to {MAX_ITEMS} different items at once; got {len(items)}")
         with self._lock:
             self._require_label(label)
-            _checked_call(annotator, key)
+            _check_call(annotator, key)
             data = {"label": label, "source": "grid", "batch": key}
             first, *others = (self._label_event(item, annotator, None, data) for item in items)
             first = replace(first, key=key, data={**first.data, "items": list(items)})
-            return self._stored([first, *others], annotator)
+            return self._store_and_ask([first, *others], annotator)
 
     def skip(self, item: int, annotator: str, key: str) -> Stored:
-        """Not now: the item comes back when nothing else is left."""
+        """Skip an item for now: it comes back when nothing else is left."""
         with self._lock:
             return self._decide("skipped", item, annotator, key)
 
     def dont_know(self, item: int, annotator: str, key: str) -> Stored:
-        """This annotator cannot tell what it is."""
+        """Store that this annotator does not know the item's class."""
         with self._lock:
             return self._decide("dont_know", item, annotator, key)
 
     def bad(self, item: int, annotator: str, key: str) -> Stored:
-        """No item of this pool: it is left out of everything."""
+        """Leave an item out of everything: it is broken, private or off topic."""
         with self._lock:
             return self._decide("bad", item, annotator, key)
 
     def flag(self, item: int, annotator: str, key: str, *, on: bool = True, note: str = "") -> Stored:
-        """Somebody should look at this item; it is still to be labelled."""
+        """Ask somebody to look at this item; it is still to be labelled."""
         with self._lock:
             return self._decide("flagged", item, annotator, key, {"on": on, "note": note})
 
     def keep(self, item: int, annotator: str, key: str) -> Stored:
-        """A surprising label was looked at again and is right."""
+        """Confirm a surprising label in a review."""
         with self._lock:
             self._require_item(item)
-            _checked_call(annotator, key)
-            known = self._log.find(annotator, key)  # sent again, it is about the label that was there then
+            _check_call(annotator, key)
+            known = self._log.find(annotator, key)  # a call that is sent again is about the label of that time
             label = self.record.label_of(item) if known is None else known.data.get("label")
             if label is None and known is None:
-                raise NotFound(f"item {item} has no label that could be kept")
+                raise NotFound(f"item {item} has no label to keep; label it first")
             return self._decide("kept", item, annotator, key, {"label": label})
 
     def put_back(self, what: str, annotator: str, key: str) -> Stored:
-        """Items that were skipped, or that people could not tell, may be asked again."""
+        """Let items be asked again that were skipped, or that people did not know."""
         if what not in ("skipped", "dont_know"):
-            raise UnderstudyError(f"what is put back is skipped or dont_know; got {what!r}")
-        _checked_call(annotator, key)
+            raise UnderstudyError(f"what is put back must be skipped or dont_know; got {what!r}")
+        _check_call(annotator, key)
         with self._lock:
-            return self._stored([Event("put_back", None, annotator, key, {"what": what})], annotator)
+            return self._store_and_ask([Event("put_back", None, annotator, key, {"what": what})], annotator)
 
     def add_class(self, name: str, annotator: str, key: str) -> Stored:
-        """One class more, for everybody, from now on."""
+        """Add a class, for everybody, from now on."""
         name = checked_class(name)
-        _checked_call(annotator, key)
+        _check_call(annotator, key)
         with self._lock:
             known = self._log.find(annotator, key)
             if known is None and name in self.record.classes:
-                raise Conflict(f"there is a class {name!r} already; use it, or give another name")
+                raise Conflict(f"there already is a class {name!r}; use it, or give another name")
             if known is None and len(self.record.classes) >= MAX_CLASSES:
-                raise Conflict(f"there are {MAX_CLASSES:,} classes, and more are not possible")
-            return self._stored([Event("class_added", None, annotator, key, {"name": name})], annotator)
+                raise Conflict(f"there are {MAX_CLASSES:,} classes already, the most that are possible")
+            return self._store_and_ask([Event("class_added", None, annotator, key, {"name": name})], annotator)
 
     def undo(self, annotator: str, key: str) -> Undone:
         """Take back the annotator's last decision; the surrogate unlearns it, and the item is asked again."""
-        _checked_call(annotator, key)
+        _check_call(annotator, key)
         with self._lock:
             known = self._log.find(annotator, key)
             if known is not None:
@@ -242,27 +242,27 @@ class Session:
                 for place, event in enumerate(last)
             ]
             stored = self._store(*events)
-            return Undone(stored[0].seq, False, last[0].seq, last[0].kind, self._asked_again(last[-1], annotator))
+            return Undone(stored[0].seq, False, last[0].seq, last[0].kind, self._ask_again(last[-1], annotator))
 
     def release(self, annotator: str) -> None:
-        """The annotator leaves: what is with them goes back."""
-        checked_name(annotator)
+        """Take back what is leased to an annotator who leaves."""
+        check_name(annotator)
         with self._lock:
             held = self.record.held_by(annotator)
             if held:
                 self._store(*(Event("released", lease.item, annotator) for lease in held))
 
     def import_labels(self, imported: Imported, annotator: str) -> dict[str, Any]:
-        """Labels from elsewhere. What is there already, by the same annotator, is not stored again."""
-        checked_name(annotator)
+        """Store labels from elsewhere. Those that are there already, by the same annotator, are not stored again."""
+        check_name(annotator)
         with self._lock:
             check_new_classes(imported, self.record.classes)
             new = [name for name in imported.new_classes if name not in self.record.classes]
             self._store(*(Event("class_added", None, annotator, data={"name": checked_class(name)}) for name in new))
         added = 0
-        for start in range(0, len(imported.labels), BATCH):  # others label in between
+        for start in range(0, len(imported.labels), LABELS_PER_BATCH):  # others label in between
             with self._lock:
-                added += self._import(imported.labels[start : start + BATCH], annotator)
+                added += self._import(imported.labels[start : start + LABELS_PER_BATCH], annotator)
         with self._lock:
             self.learning.train_if_due()
         return {"added": added, "unchanged": len(imported.labels) - added}
@@ -282,24 +282,24 @@ class Session:
 
     def _decide(self, kind: Kind, item: int, annotator: str, key: str, data: dict[str, Any] | None = None) -> Stored:
         self._require_item(item)
-        _checked_call(annotator, key)
+        _check_call(annotator, key)
         if kind == "labelled":
             event = self._label_event(item, annotator, key, data or {})
         else:
             event = Event(kind, item, annotator, key, data or {})
-        return self._stored([event], annotator)
+        return self._store_and_ask([event], annotator)
 
     def _label_event(self, item: int, annotator: str, key: str | None, data: dict[str, Any]) -> Event:
-        """The first label of an annotator for an item, or another one in its place."""
+        """The event of an annotator's first label for an item, or of another in its place."""
         self._require_item(item)
         mark = self.record.decisions(item).marks.get(annotator)
         known = data | {"model": self.models.version}
         if mark is None:
             return Event("labelled", item, annotator, key, known | {"guess": self.models.guess(item)})
-        # A later model may have learnt the label: what counts is what was predicted before there was one.
+        # A later model may have been trained on the label: what counts is the prediction before there was one.
         return Event("relabelled", item, annotator, key, known | {"guess": mark.guess, "before": mark.label})
 
-    def _stored(self, events: Sequence[Event], annotator: str) -> Stored:
+    def _store_and_ask(self, events: Sequence[Event], annotator: str) -> Stored:
         try:
             seq, repeated = self._store(*events)[0].seq, False
         except AlreadyThere as found:
@@ -311,8 +311,8 @@ class Session:
         last = self.record.trainings[-1].data["labels"] if self.record.trainings else None
         return Stored(seq, repeated, self._next(annotator), len(self.record.effective), last)
 
-    def _asked_again(self, undone: Event, annotator: str) -> Question:
-        """The item of an undone decision is with its annotator again, if it was theirs by being asked."""
+    def _ask_again(self, undone: Event, annotator: str) -> Question:
+        """Lease the item of an undone decision to its annotator again, if they had been asked for it."""
         item = undone.item
         if (
             item is not None
@@ -330,7 +330,7 @@ class Session:
     # -- what happened ------------------------------------------------------------------------------------
 
     def _store(self, *events: Event) -> list[Event]:
-        """Put events into the log, all or none; then let everything else follow."""
+        """Write events to the log, all or none; then let everything else follow."""
         if self._closed:
             raise NotStored("the session is closed; start it again")
         if not events:
@@ -344,21 +344,21 @@ class Session:
         return stored
 
     def _catch_up(self) -> None:
-        """Follow what is in the log though nobody could say so: a connection was lost while it was stored."""
+        """Follow what is in the log without our knowing: a connection was lost while it was stored."""
         models = len(self.record.trainings)
         self._follow(list(self._log.read(after=self.record.seq)))
         if len(self.record.trainings) > models:
-            self.learning.begin_at(*folded(list(self._log.read()))[1:])
+            self.learning.restart(replay_events(list(self._log.read())))
 
     def _follow(self, events: Sequence[Event]) -> None:
         moves: list[Move] = []
         for event in events:
-            touched = self.record.touched(event)
-            moves += applied(self.record, event)
+            items = self.record.items_of(event)
+            moves += self.record.apply(event)
             if event.kind == "asked" and event.item is not None:
                 self._deadlines[event.item] = self._clock() + event.data["seconds"]
-            for item in touched:
-                self.turns.note(item)
+            for item in items:
+                self.turns.update(item)
         self.learning.follow(moves)
 
     def _require_item(self, item: int) -> None:
@@ -376,52 +376,64 @@ class Session:
         """Train now, if there is something to learn from and no training runs."""
         with self._lock:
             self.learning.train()
-            return views.training(self)
+            return views.training(self.record, self._training)
 
     # -- reading ------------------------------------------------------------------------------------------
 
+    @property
+    def _state(self) -> views.SessionState:
+        return views.SessionState(self.project, self.record, self.models, self.learning.chooser.surrogate)
+
+    @property
+    def _training(self) -> views.TrainingFacts:
+        learning = self.learning
+        return views.TrainingFacts(learning.is_busy, learning.trainer.started_at, learning.next_training())
+
     def status(self) -> Status:
         with self._lock:
-            return views.status(self)
+            return views.status(
+                self._state, self._training, online=self.online, suspicious=self.suspicious, version=self._version
+            )
 
     def progress(self) -> Progress:
         with self._lock:
-            return views.progress(self)
+            return views.progress(self._state, self._training, online=self.online)
 
     def why(self, item: int) -> Why:
         with self._lock:
             self._require_item(item)
-            return views.why_asked(self, item)
+            return views.explain_item(self._state, item)
 
     def look_at_labels(self) -> None:
         """Count the labels that are worth a review. It may fail: nothing else depends on it."""
         try:
             self.review(0)
         except Exception:
-            log.exception("labels could not be looked at")
+            log.exception("surprising labels could not be counted")
 
     def review(self, n: int = 50) -> list[Doubt]:
-        return views.review(self, n)
+        """Labels that the other labels speak against, worst first. They are judged without the lock: it takes long."""
+        with self._lock:
+            given = views.labels_to_review(self.record)
+        suspects = views.find_suspects(self.project, given)
+        with self._lock:
+            self.suspicious = len(suspects)
+            return views.doubts(self._state, suspects[:n])
 
     def likely(self, label: int, n: int = 20) -> list[Likely]:
         with self._lock:
             self._require_label(label)
-            return views.likely(self, label, n)
+            return views.likely_items(self._state, label, n)
 
     def history(self, annotator: str, n: int = 50) -> list[Entry]:
-        checked_name(annotator)
+        check_name(annotator)
         with self._lock:
             return views.history(self.record, annotator, n)
 
     def card(self, item: int) -> ItemCard:
         with self._lock:
             self._require_item(item)
-            return views.card(self, item)
-
-    @staticmethod
-    def wall_clock() -> float:
-        """The time for people; what is decided by time is decided by the steady clock."""
-        return time.time()
+            return views.item_card(self._state, item)
 
     @property
     def lock(self) -> threading.RLock:
@@ -438,18 +450,20 @@ class Session:
 
     # -- who is here, what is new -------------------------------------------------------------------------
 
-    def arrived(self, annotator: str) -> None:
+    def arrive(self, annotator: str) -> None:
+        """Note that an annotator is here, once more if they are already."""
         with self._lock:
             self._online[annotator] += 1
         self._note_change()
 
-    def left(self, annotator: str) -> None:
+    def leave(self, annotator: str) -> None:
+        """Note that an annotator has gone, as often as they came."""
         with self._lock:
             self._online[annotator] -= 1
         self._note_change()
 
     def wait_for_change(self, version: int, timeout: float) -> int:
-        """Block until something changed after this version, or the time is over; the version now."""
+        """Block until something has changed since this version, or the time is over; the version now."""
         with self._changed:
             self._changed.wait_for(lambda: self._version != version or self._closed, timeout)
             return self._version
@@ -460,11 +474,11 @@ class Session:
             self._changed.notify_all()
 
     def announce(self, url: str) -> None:
-        """Let whoever tries to open the project a second time know where it is."""
+        """Say where the project is served to whoever tries to open it a second time."""
         self._log.lock(url)
 
     def close(self) -> None:
-        """Stop training and let go of the log. What was decided is in it."""
+        """Stop training and close the log. Every decision is in it."""
         self.learning.stop()
         with self._lock:
             self._closed = True
@@ -473,22 +487,24 @@ class Session:
 
 
 def _require_same(stored: Event, sent: Event) -> None:
-    """A key that is known must come with what it came with before."""
+    """Refuse a key that comes with something else than it came with before."""
 
     def essence(event: Event) -> tuple[Any, ...]:
-        kind = SAME.get(event.kind, event.kind)
+        kind = SAME_KIND.get(event.kind, event.kind)
         return kind, event.item, *(event.data.get(name) for name in ("label", "items", "name", "what", "on", "note"))
 
     if essence(stored) != essence(sent):
         raise Conflict(f"the key {sent.key!r} was used for something else; make a new one for every decision")
 
 
-def _checked_call(annotator: str, key: str) -> None:
-    checked_name(annotator)
-    if not 1 <= len(key) <= LONGEST or not key.isprintable():
-        raise UnderstudyError(f"a key has 1 to {LONGEST} characters that can be seen; got {key!r}")
+def _check_call(annotator: str, key: str) -> None:
+    check_name(annotator)
+    if not 1 <= len(key) <= MAX_NAME_LENGTH or not key.isprintable():
+        raise UnderstudyError(f"a key must have 1 to {MAX_NAME_LENGTH} printable characters; got {key!r}")
 
 
-def checked_name(annotator: str) -> None:
-    if not 1 <= len(annotator) <= LONGEST or printable(annotator) != annotator or not annotator.strip():
-        raise UnderstudyError(f"an annotator's name has 1 to {LONGEST} characters that can be seen; got {annotator!r}")
+def check_name(annotator: str) -> None:
+    if not 1 <= len(annotator) <= MAX_NAME_LENGTH or printable(annotator) != annotator or not annotator.strip():
+        raise UnderstudyError(
+            f"an annotator's name must have 1 to {MAX_NAME_LENGTH} printable characters; got {annotator!r}"
+        )

@@ -30,7 +30,7 @@ FEWEST_ASKED: Final = 20  # answers from which the share that the model had righ
 
 
 @dataclass(frozen=True)
-class Model:
+class ScoredModel:
     """A model on the audit items, and its gain over the one that `compared_with` names, on the same items."""
 
     labels: int
@@ -63,7 +63,7 @@ def promise(best_now: float, best_first: float | None) -> float | None:
 
 
 def hint(
-    models: Sequence[Model],
+    models: Sequence[ScoredModel],
     *,
     class_counts: Mapping[str, int],
     left: int,
@@ -113,7 +113,7 @@ def unseen(change: Change) -> float:
     return (change.high - change.low) / 2
 
 
-def _is_flat(model: Model) -> bool:
+def _is_flat(model: ScoredModel) -> bool:
     change = model.change
     return model.audited >= FEWEST_AUDITED and change is not None and change.low <= 0 and change.high < WORTH
 
@@ -121,7 +121,7 @@ def _is_flat(model: Model) -> bool:
 # Sentences
 
 
-def _accuracy(models: Sequence[Model]) -> str:
+def _accuracy(models: Sequence[ScoredModel]) -> str:
     if not models or not models[-1].audited:
         return ""
     right, n = models[-1].right, models[-1].audited
@@ -132,7 +132,7 @@ def _accuracy(models: Sequence[Model]) -> str:
     )
 
 
-def _gain(model: Model) -> str:
+def _gain(model: ScoredModel) -> str:
     change = model.change
     if change is None or model.since is None:
         return ""

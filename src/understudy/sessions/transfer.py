@@ -14,9 +14,9 @@ from understudy.messages import list_some
 from understudy.projects.places import folder_for
 from understudy.projects.project import Project, create_or_open
 from understudy.projects.project_file import is_project
+from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.opening import open_session
-from understudy.sessions.outgoing import outgoing
 from understudy.sessions.record import Record
 from understudy.sessions.training.artifacts import Artifacts
 
@@ -39,24 +39,24 @@ def export_labels(
         raise UsageError(f"{project.folder} was never labelled; begin with: understudy label {project.folder}")
     log = EventLog.open(project.store_url, project.identity, read_only=True)
     try:
-        record = Record.of(log.read())
+        record = Record.from_events(log.read())
     finally:
         log.close()
-    leaving = outgoing(record, project.pool, Artifacts(project.artifacts))
+    exported = collect_labels(record, project.pool, Artifacts(project.artifacts))
     if chosen.has_folders and (out is None or out.suffix.lower() != ".zip"):
         folder = Path(f"{project.name}-labels") if out is None else out
-        count, left_out = write_class_folders(leaving, folder, copy=copy)
+        count, left_out = write_class_folders(exported, folder, copy=copy)
         yield f"{count:,} items in {folder}"
         yield from _listed("left out", Tally(len(left_out), tuple(left_out[:MAX_LISTED])))
         return
     if copy:
         raise UsageError("--copy is for folders on the disk; leave it out")
     path = Path(chosen.file_name) if out is None else out
-    size = write_atomically(path, chosen.write(leaving), parents=True)
+    size = write_atomically(path, chosen.write(exported), parents=True)
     if chosen.is_of_model:
-        yield f"{path}: {size:,} bytes, of the model {(leaving.model or '')[:12]}"
+        yield f"{path}: {size:,} bytes, of the model {(exported.model or '')[:12]}"
         return
-    yield f"{path}: {size:,} bytes, {len(leaving.effective):,} labelled items of {len(leaving.ids):,}"
+    yield f"{path}: {size:,} bytes, {len(exported.effective):,} labelled items of {len(exported.ids):,}"
 
 
 def import_labels(

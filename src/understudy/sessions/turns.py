@@ -1,4 +1,4 @@
-"""Whose turn is which item, apart from what the surrogate chooses: by lot, for a second opinion, after a skip."""
+"""Which item an annotator gets next apart from the surrogate's choices: audit items, second opinions, skipped items."""
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping
@@ -10,17 +10,17 @@ from understudy.sessions.record import Record
 
 
 class Turns:
-    """Reads the record; keeps only the queues of items that wait for a second opinion, by who gave the first."""
+    """Reads the record; keeps only the queues of items that wait for a second opinion, by the first annotator."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
         self.queues: dict[str, list[tuple[int, int]]] = {}  # event and item, in the order of the events
         self.places: dict[int, tuple[str, int]] = {}  # where an item stands: in whose queue, by which event
         for item in record.labels:
-            self.note(item)
+            self.update(item)
 
-    def note(self, item: int) -> None:
-        """Something was decided about an item: does it wait for somebody else to look at it too?"""
+    def update(self, item: int) -> None:
+        """Put an item that something was decided about into its queue, or take it out."""
         settings = self.record.settings
         if settings.agreement_share == 0 or self.record.is_audit(item):
             return
@@ -51,10 +51,10 @@ class Turns:
             after_audit=record.last_ask.get(annotator) == "audit",
         )
 
-    def audit(self, annotator: str) -> int | None:
-        """The next item drawn by lot. Those that others skipped come last, one's own not again.
+    def next_audit(self, annotator: str) -> int | None:
+        """The next audit item. Those that others skipped come last; those the annotator skipped do not come again.
 
-        An item that was labelled otherwise is asked in its turn all the same, or the lot would not be one.
+        An item that was labelled otherwise is asked in its turn all the same, or the sample would not be random.
         """
         record = self.record
         refused = {**record.skipped, **record.unknown, **record.bad}
@@ -68,16 +68,16 @@ class Turns:
         left = [item for item in skipped if record.is_audit(item) and _is_free(record, item)]
         return audit.next_in_turn(record.audit_draws, asked, [item for item in left if item not in record.unknown])
 
-    def second(self, annotator: str) -> int | None:
-        """An item that one other person labelled and a second one is to see, the earliest first."""
+    def next_second(self, annotator: str) -> int | None:
+        """An item that another annotator labelled and a second one is to label too, the earliest first."""
         of_others = [queue for name, queue in self.queues.items() if name != annotator]
         for _, item in merge(*of_others):
             if item not in self.record.leases and not self.has_refused(annotator, item):
                 return item
         return None
 
-    def again(self, annotator: str) -> int | None:
-        """An item that somebody passed over, when nothing else is left: others' first, then one's own skips."""
+    def next_skipped(self, annotator: str) -> int | None:
+        """An item that somebody skipped or did not know: those of others first, then the annotator's own skips."""
         record = self.record
         skipped, unknown = record.skipped, record.unknown
         passed = (*_in_order(skipped), *_in_order(unknown))
@@ -92,7 +92,7 @@ class Turns:
 
 
 def _in_order(refused: Mapping[int, Mapping[str, int]]) -> list[int]:
-    """Items in the order in which they were first passed over."""
+    """Items in the order in which they were first skipped or not known."""
     return sorted(refused, key=lambda item: min(refused[item].values()))
 
 

@@ -1,23 +1,25 @@
-"""What a session answers, made of its record, its surrogate and its models. Nothing here changes anything.
+"""What a session replies, made of what it knows at the moment. Nothing here changes anything.
 
-All but `review` are called with the session's lock held.
+All but `find_suspects` are called with the session's lock held.
 """
 
 import math
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from understudy.core.explanation import Explanation, shares_of
+from understudy.core.surrogate import Surrogate
 from understudy.data.faults import ItemFault
 from understudy.projects.project import Project
-from understudy.sessions import agreement, stopping, why
-from understudy.sessions import review as reviewing
+from understudy.sessions import agreement, review, stopping, why
 from understudy.sessions.audit import counted_rows, wilson
 from understudy.sessions.chooser import Choice
-from understudy.sessions.models import best_influence
+from understudy.sessions.models import Models, best_influence
 from understudy.sessions.record import Lease, Record
 from understudy.sessions.replies import (
     CurvePoint,
@@ -37,57 +39,78 @@ from understudy.sessions.replies import (
     Why,
 )
 
-if TYPE_CHECKING:
-    from understudy.sessions.session import Session
+MAX_TEXT_LENGTH: Final = 20_000  # of a text that is sent along with a question
+RECENT_ITEMS: Final = 50  # of those asked last, among which right guesses are counted
 
-INLINE: Final = 20_000  # characters of a text that travel along with a question
-RECENT: Final = 50  # of the items asked last, whose share of right guesses is worth a word
+
+@dataclass(frozen=True, eq=False)
+class SessionState:
+    """What a session knows at the moment, for reading."""
+
+    project: Project
+    record: Record
+    models: Models
+    surrogate: Surrogate
+
+
+@dataclass(frozen=True)
+class TrainingFacts:
+    """Where training stands: whether one runs, since when, and at how many labels the next starts."""
+
+    is_running: bool
+    started_at: float | None  # by `time.monotonic`
+    next_at: int | None  # None while a second class is missing
 
 
 # -- items ------------------------------------------------------------------------------------------------
 
 
-def shown(project: Project, item: int) -> Shown:
+def show_item(project: Project, item: int) -> Shown:
+    """An item as annotators see it."""
     return Shown(item, project.pool.ids[item], project.kind, _text_of(project, item))
 
 
 def _text_of(project: Project, item: int) -> str | None:
-    """A text that is short enough to travel along; a longer one is fetched by itself."""
+    """A text that is short enough to be sent along; a longer one is fetched separately."""
     if project.kind != "text":
         return None
     try:
         text = project.pool.item(item)
     except ItemFault:
         return None
-    return text if isinstance(text, str) and len(text) <= INLINE else None
+    return text if isinstance(text, str) and len(text) <= MAX_TEXT_LENGTH else None
 
 
-def question(session: "Session", lease: Lease, remaining: float) -> Question:
-    """What is leased, as the annotator sees it. Nothing is suggested for items that measure the model."""
-    item, record = lease.item, session.record
+def question(state: SessionState, lease: Lease, remaining: float, now: float) -> Question:
+    """What is leased, as the annotator sees it, for so many more seconds from `now`, in seconds since 1970.
+
+    Nothing is suggested for audit items.
+    """
+    item, record = lease.item, state.record
     decisions = record.decisions(item)
     suggestion = confidence = None
-    if lease.ask in ("choice", "again") and not record.is_audit(item) and session.models.version is not None:
-        shares = _clipped(session.learning.chooser.surrogate.predict([item]))[0]
+    if lease.ask in ("choice", "again") and not record.is_audit(item) and state.models.version is not None:
+        shares = _class_shares(state.surrogate.predict([item]))[0]
         suggestion, confidence = int(shares.argmax()), float(shares.max())
     mine = decisions.marks.get(lease.annotator)
-    look = shown(session.project, item)
+    look = show_item(state.project, item)
     return Question(
         item=item, id=look.id, kind=look.kind, text=look.text, ask=lease.ask,
-        lease_seconds=remaining, lease_until=session.wall_clock() + remaining,
+        lease_seconds=remaining, lease_until=now + remaining,
         suggestion=suggestion, confidence=confidence,
         flagged=lease.annotator in decisions.flags, mine=None if mine is None else mine.label,
     )  # fmt: skip
 
 
-def _clipped(means: np.ndarray) -> np.ndarray:
-    """Means of the surrogate as shares of classes: they may leave the interval from 0 to 1 a little."""
+def _class_shares(means: np.ndarray) -> np.ndarray:
+    """The surrogate's means as shares of the classes: means may lie a little outside 0 to 1."""
     shares = np.clip(means, 1e-9, None)
     return shares / shares.sum(1, keepdims=True)
 
 
-def card(session: "Session", item: int) -> ItemCard:
-    record, look = session.record, shown(session.project, item)
+def item_card(state: SessionState, item: int) -> ItemCard:
+    """All that people decided about an item."""
+    record, look = state.record, show_item(state.project, item)
     decisions = record.decisions(item)
     notes = [note for note in decisions.flags.values() if note]
     return ItemCard(
@@ -101,11 +124,11 @@ def card(session: "Session", item: int) -> ItemCard:
 # -- why --------------------------------------------------------------------------------------------------
 
 
-def reason(session: "Session", choice: Choice) -> dict[str, Any]:
-    """What the log keeps of why an item was chosen: as much as is known without looking at the others again."""
-    if session.models.version is None:
-        return why.short(None, session.record.classes, "choice")
-    surrogate = session.learning.chooser.surrogate
+def reason_for_choice(state: SessionState, choice: Choice) -> dict[str, Any]:
+    """What the log keeps of why an item was chosen: what is known without computing anything for other items."""
+    if state.models.version is None:
+        return why.reason_for_log(None, state.record.classes, "choice")
+    surrogate = state.surrogate
     influence, uncertainty = shares_of(choice.of_influence, choice.of_uncertainty, surrogate.options)
     means = surrogate.predict([choice.item])[0]
     top = np.argsort(-means)[:3].tolist()
@@ -115,26 +138,26 @@ def reason(session: "Session", choice: Choice) -> dict[str, Any]:
         accuracy=math.nan, prediction=tuple((label, float(means[label])) for label in top),
         teaches=(), n_taught=0, nearest=(), reason="",
     )  # fmt: skip
-    return why.short(light, session.record.classes, "choice")
+    return why.reason_for_log(light, state.record.classes, "choice")
 
 
-def why_asked(session: "Session", item: int) -> Why:
-    """Why an item is asked for. Of items drawn by lot and second opinions nothing is told that could be a hint."""
-    record = session.record
+def explain_item(state: SessionState, item: int) -> Why:
+    """Why an item is asked for. For audit items and second opinions without anything that could be a hint."""
+    record = state.record
     lease = record.leases.get(item)
     ask = lease.ask if lease is not None else None
     if record.is_audit(item):
         ask = "audit"
     if record.decisions(item).bad or ask in ("audit", "second"):
-        line = "It is a bad item." if record.decisions(item).bad else why.line(None, record.classes, ask)
+        line = "It is a bad item." if record.decisions(item).bad else why.reason_line(None, record.classes, ask)
         return Why(item, line, ask, None, None, 0, [], [])
-    surrogate = session.learning.chooser.surrogate
+    surrogate = state.surrogate
     found = surrogate.explain(item)
-    distance = session.models.mean_distance
-    if session.models.version is None and ask != "again":
-        line = why.without_model(found, ask)
+    distance = state.models.mean_distance
+    if state.models.version is None and ask != "again":
+        line = why.reason_without_model(found, ask)
     else:
-        line = why.line(found, record.classes, ask, mean_distance=distance, guesses=False)
+        line = why.reason_line(found, record.classes, ask, mean_distance=distance, guesses=False)
     names = record.classes
     near = [
         Neighbour(
@@ -157,7 +180,7 @@ def _factor(value: float, quartiles: tuple[float, float, float]) -> Factor | Non
     return Factor(value, *quartiles) if all(map(math.isfinite, (value, *quartiles))) else None
 
 
-def why_nothing(record: Record, annotator: str) -> str:
+def reason_for_nothing(record: Record, annotator: str) -> str:
     """Why there is nothing to ask this annotator."""
     others = [lease for lease in record.leases.values() if lease.annotator != annotator]
     if others:
@@ -174,50 +197,63 @@ def why_nothing(record: Record, annotator: str) -> str:
 # -- lists ------------------------------------------------------------------------------------------------
 
 
-def likely(session: "Session", label: int, n: int) -> list[Likely]:
-    """Unlabelled items that the surrogate takes for one class, the surest first. None that measures the model."""
-    surrogate = session.learning.chooser.surrogate
-    if session.models.version is None:
+def likely_items(state: SessionState, label: int, n: int) -> list[Likely]:
+    """Unlabelled items that the surrogate takes for one class, the surest first. No audit items."""
+    surrogate = state.surrogate
+    if state.models.version is None:
         return []
-    shares = _clipped(surrogate.mean)
+    shares = _class_shares(surrogate.mean)
     rows = surrogate.askable
     rows = rows[shares[rows].argmax(1) == label]
     best = rows[np.argsort(-shares[rows, label], kind="stable")[:n]].tolist()
     found = []
     for item in best:
-        look = shown(session.project, item)
+        look = show_item(state.project, item)
         found.append(Likely(item, look.id, look.kind, look.text, float(shares[item, label])))
     return found
 
 
-def review(session: "Session", n: int) -> list[Doubt]:
-    """Labels that the others speak against, worst first. The lock is held only to look, not to compute."""
-    with session.lock:
-        record = session.record
-        rows = record.training_rows()
-        kept, n_classes, seed = dict(record.kept), len(record.classes), record.settings.seed
-    if len(set(rows.values())) < 2:
+@dataclass(frozen=True, eq=False)
+class LabelsToReview:
+    """The labels of a moment, copied, so that they can be judged while others go on labelling."""
+
+    labels: Mapping[int, int]  # by row
+    kept: Mapping[int, int]  # those that a review found right
+    n_classes: int
+    seed: int
+
+
+def labels_to_review(record: Record) -> LabelsToReview:
+    return LabelsToReview(record.training_rows(), dict(record.kept), len(record.classes), record.settings.seed)
+
+
+def find_suspects(project: Project, given: LabelsToReview) -> list[review.Suspect]:
+    """The labels that the other labels speak against, worst first. It takes long: call it without the lock."""
+    if len(set(given.labels.values())) < 2:
         return []
-    places, labels = np.array(list(rows), np.int64), np.array(list(rows.values()), np.int64)
-    features = np.asarray(session.project.features[places], np.float32)
-    expected, surprise = reviewing.surprises(features, labels, n_classes, seed)
-    suspects = reviewing.suspects(places, labels, expected, surprise, kept)
-    with session.lock:
-        session.suspicious = len(suspects)
-        doubts = []
-        for suspect in suspects[:n]:
-            marks = session.record.decisions(suspect.row).marks
-            if session.record.label_of(suspect.row) != suspect.label:
-                continue  # changed meanwhile
-            by = next((name for name, mark in marks.items() if mark.label == suspect.label), "")
-            look = shown(session.project, suspect.row)
-            doubts.append(
-                Doubt(suspect.row, look.id, look.kind, look.text, suspect.label, by, suspect.expected, suspect.surprise)
-            )
-        return doubts
+    rows, labels = np.array(list(given.labels), np.int64), np.array(list(given.labels.values()), np.int64)
+    features = np.asarray(project.features[rows], np.float32)
+    expected, surprise = review.surprises(features, labels, given.n_classes, given.seed)
+    return review.suspects(rows, labels, expected, surprise, given.kept)
+
+
+def doubts(state: SessionState, suspects: Sequence[review.Suspect]) -> list[Doubt]:
+    """Suspicious labels as they are shown, without those that were changed meanwhile."""
+    found = []
+    for suspect in suspects:
+        marks = state.record.decisions(suspect.row).marks
+        if state.record.label_of(suspect.row) != suspect.label:
+            continue
+        by = next((name for name, mark in marks.items() if mark.label == suspect.label), "")
+        look = show_item(state.project, suspect.row)
+        found.append(
+            Doubt(suspect.row, look.id, look.kind, look.text, suspect.label, by, suspect.expected, suspect.surprise)
+        )
+    return found
 
 
 def history(record: Record, annotator: str, n: int) -> list[Entry]:
+    """An annotator's last decisions, latest first."""
     events = record.events_by_annotator.get(annotator, [])[::-1][:n]
     return [
         Entry(e.seq, e.at, e.kind, e.item, e.data.get("label"), e.data.get("source"), e.seq in record.undone)
@@ -229,7 +265,7 @@ def history(record: Record, annotator: str, n: int) -> list[Entry]:
 
 
 def _audit_labels(record: Record) -> dict[int, int]:
-    """The items that were asked by lot and answered by whom they were asked of, with their labels."""
+    """The audit items that were asked and answered by the annotator they were given to, with their labels."""
     asked = record.asked["audit"].keys()
     answers = {item: label for item in asked if (label := record.audit_label(item)) is not None}
     counted = counted_rows(record.audit_draws, asked, answers.keys() - record.bad.keys())
@@ -237,30 +273,33 @@ def _audit_labels(record: Record) -> dict[int, int]:
 
 
 def _audit_missing(record: Record) -> int:
-    """How many items were asked by lot and have no answer, since they were skipped or could not be told."""
+    """How many audit items were asked and have no answer: they were skipped, or the annotator did not know."""
     asked = [item for item in record.asked["audit"] if item not in record.bad and item not in record.leases]
     return sum(record.audit_label(item) is None for item in asked)
 
 
-def training(session: "Session") -> Training:
-    record = session.record
+def training(record: Record, facts: TrainingFacts) -> Training:
+    """Where training stands."""
     last = record.trainings[-1] if record.trainings else None
     at_labels = None if last is None else last.data["labels"]
-    if session.learning.is_busy:
-        started = session.learning.trainer.started_at
-        return Training("running", at_labels, None, None if started is None else time.monotonic() - started)
+    if facts.is_running:
+        seconds = None if facts.started_at is None else time.monotonic() - facts.started_at
+        return Training("running", at_labels, None, seconds)
     failed = record.failures[-1] if record.failures else None
     if failed is not None and (last is None or failed.seq > last.seq or failed.seq == 0):
-        return Training("failed", at_labels, session.learning.next_training(), None, failed.data["reason"])
-    return Training("waiting", at_labels, session.learning.next_training())
+        return Training("failed", at_labels, facts.next_at, None, failed.data["reason"])
+    return Training("waiting", at_labels, facts.next_at)
 
 
-def status(session: "Session") -> Status:
-    record, models = session.record, session.models
+def status(
+    state: SessionState, facts: TrainingFacts, *, online: Sequence[str], suspicious: int, version: int
+) -> Status:
+    """The numbers that are always on the page."""
+    record, models = state.record, state.models
     labels = _audit_labels(record)
     right, scored = models.right_on(labels) or (0, 0)
     return Status(
-        project=session.project.name, phase="ready", done=record.n_items, kind=session.project.kind,
+        project=state.project.name, phase="ready", done=record.n_items, kind=state.project.kind,
         classes=list(record.classes),
         class_counts=[record.class_counts[number] for number in range(len(record.classes))],
         labelled=len(record.effective), total=record.n_items,
@@ -270,31 +309,32 @@ def status(session: "Session") -> Status:
         audited=len(labels), audit_missing=_audit_missing(record), accuracy=right / scored if scored else None,
         interval=wilson(right, scored) if scored else None,
         trained_at=record.trainings[-1].data["labels"] if record.trainings else None,
-        model=models.version, training=training(session), online=session.online,
-        suspicious=session.suspicious, version=session.version,
+        model=models.version, training=training(record, facts), online=list(online),
+        suspicious=suspicious, version=version,
     )  # fmt: skip
 
 
-def progress(session: "Session") -> Progress:
-    record = session.record
+def progress(state: SessionState, facts: TrainingFacts, *, online: Sequence[str]) -> Progress:
+    """The progress page."""
+    record = state.record
     labels = _audit_labels(record)
     right, judged = record.tally()
     by_name = {item: {name: mark.label for name, mark in marks.items()} for item, marks in record.labels.items()}
     shared = any(len(names) > 1 for names in by_name.values())
     return Progress(
-        curve=[_point(session, place, labels) for place in range(len(record.trainings))],
-        hint=_hint(session, labels),
+        curve=[_curve_point(state, place, labels) for place in range(len(record.trainings))],
+        hint=_hint(state, facts, labels),
         asked_accuracy=right / judged if judged else None,
         class_counts=[record.class_counts[number] for number in range(len(record.classes))],
-        people=_people(session, agreement.with_others(by_name)),
+        people=_people(record, online, agreement.with_others(by_name)),
         agreement=agreement.agreement(by_name) if shared or record.settings.agreement_share > 0 else None,
         failures=[event.data["reason"] for event in record.failures],
     )  # fmt: skip
 
 
-def _point(session: "Session", place: int, labels: dict[int, int]) -> CurvePoint:
-    event = session.record.trainings[place]
-    right, scored = session.models.right_on(labels, place) or (0, 0)
+def _curve_point(state: SessionState, place: int, labels: dict[int, int]) -> CurvePoint:
+    event = state.record.trainings[place]
+    right, scored = state.models.right_on(labels, place) or (0, 0)
     low, high = wilson(right, scored) if scored else (None, None)
     return CurvePoint(
         labels=event.data["labels"], accuracy=right / scored if scored else None, low=low, high=high,
@@ -302,22 +342,22 @@ def _point(session: "Session", place: int, labels: dict[int, int]) -> CurvePoint
     )  # fmt: skip
 
 
-def _hint(session: "Session", labels: dict[int, int]) -> stopping.Hint:
-    """Whether to go on, from all models on the same items drawn by lot."""
-    record, models = session.record, session.models
+def _hint(state: SessionState, facts: TrainingFacts, labels: dict[int, int]) -> stopping.Hint:
+    """Whether to go on, from all models on the same audit items."""
+    record, models = state.record, state.models
     counts = [event.data["labels"] for event in record.trainings]
-    scored: list[stopping.Model] = []
+    scored: list[stopping.ScoredModel] = []
     for place, count in enumerate(counts):
         found = models.right_on(labels, place)
-        if found is None or _event_is_given(record, place):
+        if found is None or _had_predictions(record, place):
             continue
         # Of fewer labels, not only earlier: labels may have been undone in between.
         other = max((i for i in range(place) if stopping.STRETCH * counts[i] <= count), default=None)
         change = None if other is None else models.change_on(labels, other, place)
-        scored.append(stopping.Model(count, *found, None if other is None else counts[other], change))
-    wanted = session.learning.next_training()
+        scored.append(stopping.ScoredModel(count, *found, None if other is None else counts[other], change))
+    wanted = facts.next_at
     here = len(record.usable)
-    chosen = [item for item in list(record.asked["choice"])[-RECENT:] if item in record.effective]
+    chosen = [item for item in list(record.asked["choice"])[-RECENT_ITEMS:] if item in record.effective]
     rights = [right for item in chosen if (right := record.was_right(item)) is not None]
     left = record.n_items - len({*record.effective, *record.bad, *record.unknown})
     until = None if wanted is None else max(1, wanted - here)
@@ -325,31 +365,31 @@ def _hint(session: "Session", labels: dict[int, int]) -> stopping.Hint:
         scored,
         class_counts={name: record.class_counts[number] for number, name in enumerate(record.classes)},
         left=left,
-        promised=stopping.promise(best_influence(session.learning.chooser.surrogate), _first_influence(session)),
+        promised=stopping.promise(best_influence(state.surrogate), _first_influence(state)),
         asked=(sum(rights), len(rights)),
         until_training=None if until is None or until > left else until,
-        is_training=session.learning.is_busy,
+        is_training=facts.is_running,
     )
 
 
-def _first_influence(session: "Session") -> float | None:
+def _first_influence(state: SessionState) -> float | None:
     """What the best label promised at first: of all items, or with the paper's method after the first training.
 
     None before the first training.
     """
-    own = [event for event in session.record.trainings if event.data.get("source") != "given"]
+    own = [event for event in state.record.trainings if event.data.get("source") != "given"]
     if not own:
         return None
-    at_first = session.models.first_influence
+    at_first = state.models.first_influence
     return own[0].data.get("best_influence") if at_first is None else at_first
 
 
-def _event_is_given(record: Record, place: int) -> bool:
+def _had_predictions(record: Record, place: int) -> bool:
+    """Whether a model is not ours: its predictions were brought along."""
     return bool(record.trainings[place].data.get("source") == "given")
 
 
-def _people(session: "Session", agreeing: dict[str, float]) -> list[Person]:
-    record, online = session.record, set(session.online)
+def _people(record: Record, online: Sequence[str], agreeing: dict[str, float]) -> list[Person]:
     found = []
     for name in record.annotators:
         events = [event for event in record.events_by_annotator.get(name, []) if event.seq not in record.undone]

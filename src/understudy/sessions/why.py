@@ -19,7 +19,7 @@ AGAIN: Final = "It was skipped before; here it is again."
 NO_MODEL: Final = "There is no model yet: its answer says most about the other items."
 
 
-def line(
+def reason_line(
     explanation: Explanation | None,
     classes: Sequence[str],
     ask: Ask | None,
@@ -51,7 +51,7 @@ def line(
     return _sentence(between, teaches)
 
 
-def without_model(explanation: Explanation, ask: Ask | None) -> str:
+def reason_without_model(explanation: Explanation, ask: Ask | None) -> str:
     """The line before the first model: what is chosen then is chosen for what it says about others, nothing else."""
     teaches = _teaches(explanation.n_taught)
     if teaches is not None:
@@ -59,13 +59,13 @@ def without_model(explanation: Explanation, ask: Ask | None) -> str:
     return NO_MODEL if ask == "choice" else "There is no model yet."
 
 
-def short(
+def reason_for_log(
     explanation: Explanation | None, classes: Sequence[str], ask: Ask, *, mean_distance: float | None = None
 ) -> dict[str, Any]:
     """What the log keeps of it: the line, the two shares and the utility, None where there is none."""
     kept = None if ask == "audit" else explanation
     return {
-        "line": line(kept, classes, ask, mean_distance=mean_distance),
+        "line": reason_line(kept, classes, ask, mean_distance=mean_distance),
         "influence_share": None if kept is None else _number(kept.influence_share),
         "uncertainty_share": None if kept is None else _number(kept.uncertainty_share),
         "utility": None if kept is None else _number(kept.utility),

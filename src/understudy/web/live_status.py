@@ -76,7 +76,7 @@ class LiveStatus:
             while not self.ended.is_set():
                 if present is None and annotator is not None and self.holder.session is not None:
                     present = self.holder.session
-                    await run_in_threadpool(present.arrived, annotator)
+                    await run_in_threadpool(present.arrive, annotator)
                 changed = self.changed
                 if self.latest not in (b"", sent):
                     sent = self.latest
@@ -90,7 +90,7 @@ class LiveStatus:
             self.listeners -= 1
             if present is not None and annotator is not None:
                 # Not awaited: this runs while the stream is being cancelled.
-                asyncio.get_running_loop().run_in_executor(None, present.left, annotator)
+                asyncio.get_running_loop().run_in_executor(None, present.leave, annotator)
 
 
 def _status_event(holder: SessionHolder) -> bytes:

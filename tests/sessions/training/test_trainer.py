@@ -1,156 +1,215 @@
-"""The training process's work, done in this one; what becomes of a real process is in test_training.py."""
-
-import json
-import re
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.sessions.training.test_training import OPTIONS, OWN, X, Y, ledger_of, lived
-from understudy.core.features import Features
-from understudy.core.options import Method
+from tests.waiting import is_running, wait_until
+from understudy import load
 from understudy.core.surrogate import Surrogate
-from understudy.errors import UnderstudyError
-from understudy.sessions.models import distance_in
+from understudy.errors import Conflict, UnderstudyError
+from understudy.learners.model_files import about_model, load_model
+from understudy.learners.named import make_learner
 from understudy.sessions.training.array_folders import read_arrays
-from understudy.sessions.training.artifacts import Artifacts, Predictions
-from understudy.sessions.training.trainer import (
-    LABELS,
-    ROWS,
-    anchored,
-    attempt,
-    distance_of,
-    make_setup,
-    setup_fits,
-    write_job,
-)
+from understudy.sessions.training.artifacts import Artifacts
+from understudy.sessions.training.trainer import Failed, Trained, Trainer, TrainingJob, find_anchor
+from understudy.sessions.training.training_job import make_setup
+
+POOL = load("digits").pool
+X, Y = POOL.arrays()
+X, Y = X[:300], Y[:300]
+OPTIONS: dict[str, Any] = {"basis_size": 40, "random_state": 5}
+OWN = "tests.sessions.own_learners:"
 
 
-def attempted(folder: Path, n_classes: int = 10, **given: Any) -> dict[str, Any]:
-    """What comes of a job with 20 labels."""
-    np.save(folder / "features.npy", X)
-    ledger = ledger_of(lived(20))
-    rows = ledger["answered_rows"]
-    job = {
-        "kind": "train", "until": 20, "n_classes": n_classes, "learner": "quick", "seed": 0, "predictions": None,
-        "surrogate": OPTIONS, "encoder": None, "classes": list("0123456789"), "anchor": str(folder / "anchor"),
-        "features": str(folder / "features.npy"), "work": str(folder), "artifacts": str(folder / "artifacts"),
-        "path": [], **given,
-    }  # fmt: skip
-    write_job(folder / "job", job, {**ledger, ROWS: rows, LABELS: Y[rows]})
-    return attempt(folder / "job")
+class Bench:
+    """A trainer and what it reports."""
+
+    def __init__(self, folder: Path, **given: Any) -> None:
+        self.folder, self.reports = folder, Queue[Trained | Failed]()
+        self.artifacts = Artifacts(folder / "artifacts")
+        np.save(folder / "features.npy", X)
+        self.trainer = Trainer(folder / "work", self.artifacts, folder / "features.npy", **given)
+
+    def run(self, job: TrainingJob) -> Trained | Failed:
+        self.trainer.start(job, self.reports.put)
+        return self.reports.get()
+
+    def trained(self, job: TrainingJob) -> Trained:
+        report = self.run(job)
+        assert isinstance(report, Trained), report
+        return report
+
+    def failed(self, job: TrainingJob) -> str:
+        report = self.run(job)
+        assert isinstance(report, Failed)
+        assert "\n" not in report.reason
+        assert self.trainer.running is None
+        return report.reason
+
+    def asleep(self) -> int:
+        """The process of a learner that sleeps, once it does."""
+        wait_until(lambda: (self.folder / "asleep").exists() and bool((self.folder / "asleep").read_text()))
+        return int((self.folder / "asleep").read_text())
 
 
-@pytest.mark.parametrize(
-    ("learner", "reason"),
-    [
-        (OWN + "raising", "^RuntimeError: stumbled over its own feet$"),
-        (OWN + "leaving", r"the learner ended the process \(had enough\); let it raise an error instead"),
-        (OWN + "hoarding", "not enough memory"),
-        (OWN + "wide", r"predicts shape \(300, 11\) for 300 items and 10 classes"),
-        (OWN + "undecided", "not finite"),
-        (OWN + "of_images", "takes images, and here models are trained on features"),
-        ("nobody", "there is no learner 'nobody'"),
-        ("nowhere:nobody", "cannot be imported"),
-    ],
-)
-def test_a_learner_that_fails_gives_a_plain_reason(learner: str, reason: str, tmp_path: Path) -> None:
-    found = attempted(tmp_path, learner=learner)["failed"]
-    assert re.search(reason, found), found
-    assert "\n" not in found
-    assert not (tmp_path / "anchor").exists()
-    assert not (tmp_path / "artifacts").exists()
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))
+    monkeypatch.setenv("ASLEEP", str(tmp_path / "asleep"))
+    made = Bench(tmp_path)
+    yield made
+    made.trainer.stop()
 
 
-def test_a_full_disk_leaves_no_anchor(tmp_path: Path) -> None:
-    (tmp_path / "artifacts").write_text("in the way")
-    assert "cannot write to" in attempted(tmp_path)["failed"]
-    assert not (tmp_path / "anchor").exists()
+def lived(n: int) -> Surrogate:
+    """A surrogate without a model that has seen something of everything."""
+    surrogate = Surrogate(X, 10, **OPTIONS)
+    rows = surrogate.ask(n)
+    surrogate.tell(rows, Y[rows])
+    surrogate.ask(2)
+    surrogate.skip([7, 8]).drop([9])
+    return surrogate
 
 
-def test_classes_that_came_since_the_set_up_are_there(tmp_path: Path) -> None:
-    make_setup(X, tmp_path / "setup", 2, OPTIONS)
-    first = Surrogate.restore(X, read_arrays(tmp_path / "setup"), check=False)
-    assert first.ask(4).tolist() == Surrogate(X, 2, **OPTIONS).ask(4).tolist()
-    before = (tmp_path / "setup" / "about.json").stat().st_ino
-    result = attempted(tmp_path)
-    found = Artifacts(tmp_path / "artifacts").predictions(result["predictions"])
-    loaded = Surrogate.restore(X, read_arrays(tmp_path / "anchor"))
-    assert loaded.n_classes == 10
-    assert loaded.ask(4).tolist() == lived(20).anchor(found.probs, found.trained_on).ask(4).tolist()
-    assert (tmp_path / "setup" / "about.json").stat().st_ino == before  # made once
+def job_of(n: int, learner: str = "quick", **given: Any) -> TrainingJob:
+    ledger = lived(n)._ledger
+    rows = np.array(list(ledger.answers))
+    return TrainingJob(**{
+        "until": n, "rows": rows[:-3], "labels": Y[rows[:-3]], "n_classes": 10, "learner": learner, "seed": 3,
+        "ledger": ledger, "surrogate": OPTIONS, **given,
+    })  # fmt: skip
 
 
-@pytest.mark.parametrize(("method", "name"), [("understudy", "W"), ("paper", "of_features")])
-def test_what_features_alone_say_of_the_rows_is_on_the_disk_once(tmp_path: Path, method: str, name: str) -> None:
-    options = {**OPTIONS, "method": method}
-    attempted(tmp_path, surrogate=options)
-    assert (tmp_path / "anchor" / f"{name}.npy").samefile(tmp_path / "setup" / f"{name}.npy")
-    anchor = read_arrays(tmp_path / "anchor")
-    fresh = Surrogate(X, 10, **options).anchor(anchor["probs"], np.flatnonzero(anchor["is_trained"]))
-    state = fresh.state_dict(whole=True)
-    for kept in {name, "W"}:
-        np.testing.assert_array_equal(anchor[kept], state[kept])
+def test_a_training_gives_a_model_predictions_and_an_anchor_that_picks_as_one_made_here(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bench.folder / "here").mkdir()
+    (bench.folder / "here" / "json.py").write_text("raise SystemExit('this took the place of a module')")
+    monkeypatch.chdir(bench.folder / "here")
+
+    job = job_of(40, classes=tuple("0123456789"), encoder="pixels")
+    report = bench.trained(job)
+    here = make_learner("quick").fit(X[job.rows], job.labels, 10, seed=3)
+    found = bench.artifacts.predictions(report.predictions)
+    np.testing.assert_allclose(found.probs, here.predict_proba(X), atol=1e-5)
+    np.testing.assert_array_equal(found.trained_on, job.rows)
+    np.testing.assert_array_equal(found.labels, job.labels)
+
+    assert report.model is not None
+    path = bench.artifacts.path(report.model)
+    np.testing.assert_array_equal(load_model(path).predict_proba(X), found.probs)
+    about = about_model(path)
+    assert (about["classes"], about["encoder"]) == (list("0123456789"), "pixels")
+    assert about["notes"] == {"learner": "quick", "seed": 3, "until": 40}
+
+    loaded = Surrogate.restore(X, read_arrays(report.anchor))
+    made = lived(40).anchor(found.probs, job.rows)
+    assert loaded.tally == made.tally
+    for _ in range(5):
+        (row,) = loaded.ask()
+        assert [row] == made.ask().tolist()
+        loaded.tell([row], Y[[row]])
+        made.tell([row], Y[[row]])
+
+    again = bench.trained(job)
+    assert (again.predictions, again.model) == (report.predictions, report.model)
+    assert again.anchor != report.anchor
+    assert find_anchor(bench.folder / "work", 40, report.predictions) == again.anchor
+    assert find_anchor(bench.folder / "work", 41, report.predictions) is None
+    last = bench.trained(job_of(40, "nothing:of_the_kind", predictions=report.predictions))  # nothing is trained
+    assert (last.model, last.predictions) == (None, report.predictions)
+    assert (
+        Surrogate.restore(X, read_arrays(last.anchor)).ask().tolist()
+        == lived(40).anchor(found.probs, job.rows).ask().tolist()
+    )
+    assert list((bench.folder / "work" / "jobs").iterdir()) == []
+    assert set((bench.folder / "work" / "anchors").iterdir()) == {again.anchor, last.anchor}  # the one before is kept
 
 
-def test_predictions_of_fewer_classes_give_the_later_ones_nothing_and_of_more_are_refused(tmp_path: Path) -> None:
-    artifacts = Artifacts(tmp_path / "artifacts")
-    given = {
-        c: artifacts.put_predictions(Predictions(np.full((len(X), c), 1 / c, np.float32), Y[:0], Y[:0]))
-        for c in (5, 20)
-    }
-    assert attempted(tmp_path, predictions=given[5])["predictions"] == given[5]
-    probs = read_arrays(tmp_path / "anchor")["probs"]
-    assert (probs[:, 5:] == 0).all()
-    assert "know 20 classes, the project 10" in attempted(tmp_path, predictions=given[20])["failed"]
-    assert "has no file 000000000000" in attempted(tmp_path, predictions="0" * 64)["failed"]
+def test_a_process_that_dies_is_a_failure_with_a_reason_and_the_next_job_works(bench: Bench) -> None:
+    make_setup(X, bench.folder / "work" / "setup", 10, OPTIONS)
+    assert bench.trainer.prepare(10, OPTIONS) == bench.folder / "work" / "setup"  # at once: it is there
+    assert bench.failed(job_of(20, OWN + "exiting")) == (
+        "the training process ended with 3 and left no result; its last words: last words"
+    )
+    assert "was killed, perhaps because memory ran out" in bench.failed(job_of(20, OWN + "dying"))
+    bench.trainer.time_limit = 1.5
+    assert "took longer than 1.5 s and was ended" in bench.failed(job_of(20, OWN + "sleeping"))
+    bench.trainer.time_limit = 100
+    assert "RuntimeError: stumbled over its own feet" in bench.failed(job_of(20, OWN + "raising"))
+    assert "Traceback" in next((bench.folder / "work" / "jobs").glob("*/output.txt")).read_text()
+    report = bench.trained(job_of(20, OWN + "even"))
+    assert report.model is None  # nobody knows how to write it
+    assert (bench.artifacts.predictions(report.predictions).probs == np.float32(0.1)).all()
 
 
-def test_the_set_up_is_made_again_where_features_options_or_files_are_others(tmp_path: Path) -> None:
-    folder = tmp_path / "setup"
-
-    def made(features: np.ndarray, n_classes: int = 3, **options: Any) -> tuple[int, int]:
-        make_setup(features, folder, n_classes, {**OPTIONS, **options})
-        return json.loads((folder / "about.json").read_text())["n_classes"], (folder / "about.json").stat().st_mtime_ns
-
-    first = made(X)
-    assert made(X) == first == made(X, 5)
-    second = made(X + 1)
-    assert second > first
-    assert str(read_arrays(folder)["pool"]) == Features(X + 1).digest()
-    assert made(X + 1, 2)[0] == 2  # a class less than it was made with
-    assert made(X + 1, 2, basis_size=30)[0] == 2
-    assert len(read_arrays(folder)["U"]) == 30
-    (folder / "W.npy").unlink()
-    with pytest.raises(UnderstudyError, match="delete it, and it is made again"):
-        read_arrays(folder)
-    made(X + 1, 2, basis_size=30)
-    assert len(read_arrays(folder)["W"]) == len(X)
+def test_one_training_at_a_time_and_stopping_it_is_no_report(bench: Bench) -> None:
+    bench.trainer.start(job_of(20, OWN + "sleeping"), bench.reports.put)
+    assert bench.trainer.running is not None
+    assert bench.trainer.started_at is not None
+    with pytest.raises(Conflict, match="running already"):
+        bench.trainer.start(job_of(20), bench.reports.put)
+    pid = bench.asleep()
+    assert os.getpriority(os.PRIO_PROCESS, pid) >= 10
+    bench.trainer.stop()
+    wait_until(lambda: not is_running(pid))
+    assert bench.trainer.running is None
+    bench.trainer.start(job_of(20), bench.reports.put)
+    bench.trainer.stop()  # at once, perhaps before there is a process
+    bench.trainer.stop()  # nothing to stop
+    time.sleep(0.2)
+    assert bench.reports.empty()
 
 
-def test_a_set_up_of_the_version_before_is_the_papers_and_stays(tmp_path: Path) -> None:
-    folder = tmp_path / "setup"
-    make_setup(X, folder, 10, {**OPTIONS, "method": "paper"})
-    about = json.loads((folder / "about.json").read_text())
-    assert distance_in(folder) == about.pop("mean_distance")
-    del about["surrogate"]["method"]
-    (folder / "about.json").write_text(json.dumps(about))
-    assert setup_fits(X, folder, 10, {**OPTIONS, "method": "paper"})
-    assert not setup_fits(X, folder, 10, {**OPTIONS, "method": "understudy"})
-    assert distance_in(folder) == pytest.approx(distance_of(X), rel=1e-3), "from the width of its kernel"
+def test_making_the_set_up_can_be_stopped(bench: Bench) -> None:
+    with ThreadPoolExecutor(1) as other:
+        made = other.submit(bench.trainer.prepare, 10, OPTIONS)
+        wait_until(lambda: bench.trainer.started_at is not None)
+        bench.trainer.stop()
+        with pytest.raises(UnderstudyError, match="was stopped"):
+            made.result()
 
 
-@pytest.mark.parametrize("method", ["understudy", "paper"])
-def test_an_anchor_of_a_time_with_fewer_items_is_made_of_those(tmp_path: Path, method: Method) -> None:
-    make_setup(X, tmp_path / "setup", 10, {**OPTIONS, "method": method})
-    then = Surrogate(X[:200], 10, method=method, **OPTIONS)
-    then.tell(rows := then.ask(5), Y[rows])
-    probs = np.random.default_rng(0).dirichlet(np.ones(10), 200)
-    state = anchored(X[:200], tmp_path / "setup", ledger_of(then), 10, probs, rows[:3])
-    found = Surrogate.restore(X[:200], state)
-    assert found.ask() not in rows
-    assert len(found) == 200
-    assert found.options.method == method
-    np.testing.assert_allclose(state["U"], read_arrays(tmp_path / "setup")["U"])
+def test_a_job_that_cannot_be_written_fails_and_what_is_done_then_may_start_the_next(bench: Bench) -> None:
+    ends, over = Queue[Trained | Failed](), Queue[None]()
+
+    def done(report: Trained | Failed) -> None:
+        ends.put(report)
+        if report.job.until == 20:
+            trainer.start(job_of(21), done)
+        else:
+            trainer.stop()  # of nothing, in its own thread
+            over.put(None)
+
+    trainer = bench.trainer
+    (bench.folder / "work").write_text("in the way")
+    trainer.start(job_of(20), done)
+    over.get()
+    reports = [ends.get(), ends.get()]
+    assert [report.job.until for report in reports] == [20, 21]
+    assert all(isinstance(report, Failed) and "cannot write to" in report.reason for report in reports)
+
+
+def test_the_training_process_ends_soon_after_its_parent_is_killed(bench: Bench) -> None:
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from tests.sessions.training.test_trainer import *\n"
+        "Bench(Path(sys.argv[1])).trainer.start(job_of(20, OWN + 'sleeping'), print); time.sleep(300)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code, str(bench.folder)], cwd=Path(__file__).parents[3])
+    try:
+        pid = bench.asleep()
+        assert is_running(pid)
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    wait_until(lambda: not is_running(pid))

@@ -1,221 +1,295 @@
-"""The training process, from the job that a folder describes to its result. `training_process.py` is the way in.
+"""The trainer: it runs training jobs while people label, one at a time, each in a process that may fail in any way.
 
-It fits the learner, predicts the whole pool, and makes the surrogate's next anchor; where predictions are given, only
-the anchor. `result.json` comes last and says how it went. It has one thread, and with `--gently` low priority, so that
-those who label do not notice it. With `--watched` it ends when its standard input does, which is when its parent dies.
+What a process does is in `training_job.py`.
+
+work/setup/      what the surrogate has before its first label
+work/jobs/       the job that runs; and the last that failed, with what its process printed
+work/anchors/    the surrogate as it was after the last training, ready to be memory-mapped
 """
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
-import traceback
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import torch
 
-from understudy.core.basis import centre_and_spread
-from understudy.core.features import Features
-from understudy.core.kernels import mean_distance
-from understudy.core.state import ENGINE_KEYS, WHOLE_KEYS
-from understudy.core.surrogate import Surrogate
-from understudy.data.files import write_atomically
-from understudy.errors import UnderstudyError
-from understudy.learners.model_files import can_save, model_bytes
-from understudy.learners.named import make_learner
-from understudy.learners.protocol import Model
-from understudy.sessions.training.array_folders import are_whole, read_about, read_arrays, write_arrays
-from understudy.sessions.training.artifacts import Artifacts, Predictions
+from understudy.core.ledger import Ledger
+from understudy.data.files import remove_drafts, remove_folder
+from understudy.errors import Conflict, UnderstudyError
+from understudy.sessions.training.array_folders import read_about
+from understudy.sessions.training.artifacts import Artifacts
+from understudy.sessions.training.training_job import (
+    ANCHORS,
+    JOBS,
+    LABELS,
+    OUTPUT,
+    RESULT,
+    ROWS,
+    SETUP,
+    is_setup_of,
+    read_features,
+    write_job,
+)
 
-JOB, INPUTS, RESULT, OUTPUT = "job.json", "inputs", "result.json", "output.txt"
-SETUP, JOBS, ANCHORS = "setup", "jobs", "anchors"
-ROWS, LABELS = "training_rows", "training_labels"
-BLOCK: Final = 8192  # rows predicted at a time: as a head does, so that its file gives the same to the last bit
-LONGEST: Final = 500  # characters of a reason
-OF_ROWS: Final = (
-    ENGINE_KEYS | WHOLE_KEYS | {"of_features", "omega"}
-)  # of a state: what has an entry a row, or rests on it
-
-
-def main(arguments: list[str]) -> int:
-    """Do a job. 0: it is done; 1: it failed, and `result.json` says why."""
-    if "--watched" in arguments:
-        threading.Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(1)
-    torch.set_num_interop_threads(1)
-    result = attempt(folder := Path(arguments[0]))
-    write_atomically(folder / RESULT, json.dumps(result).encode())
-    return 1 if "failed" in result else 0
+MAX_SECONDS: Final = 4 * 3600.0  # a training may take
+MAX_OUTPUT_BYTES: Final = 4096  # of a process's output that are looked at when it fails
+ONE_THREAD: Final = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
-def write_job(folder: Path, job: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> None:
-    """Put a job where a process will find it."""
-    write_arrays(folder / INPUTS, inputs, {})
-    write_atomically(folder / JOB, json.dumps(job).encode())
+@dataclass(frozen=True, eq=False)
+class TrainingJob:
+    """What to train: on which rows with which labels, and what else is known of the rows when it starts.
+
+    `until` is the number of the last event that counts, `ledger` what the surrogate then knows of every row. With
+    `predictions`, the hash of some that exist, nothing is trained: only the anchor is made. `surrogate` are keyword
+    arguments of `Surrogate`: basis_size, random_state and so on.
+    """
+
+    until: int
+    rows: np.ndarray
+    labels: np.ndarray
+    n_classes: int
+    learner: str
+    seed: int
+    ledger: Ledger
+    predictions: str | None = None
+    surrogate: Mapping[str, Any] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()  # names for the model's file
+    encoder: str | None = None
 
 
-def attempt(folder: Path) -> dict[str, Any]:
-    """What came of the job in a folder, or in one line why nothing did."""
-    try:
-        return _carry_out(folder, json.loads((folder / JOB).read_text(encoding="utf-8")))
-    except BaseException as error:  # a learner of one's own may do anything, exit included
-        traceback.print_exc()
-        return {"failed": _reason_of(error)}
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A training that succeeded: model and predictions by hash, and the folder of the next anchor."""
+
+    job: TrainingJob
+    model: str | None  # None where predictions were given, or for a learner of one's own that has no file format
+    predictions: str
+    seconds: float
+    anchor: Path
 
 
-def _end_with_parent() -> None:
-    """Wait for the end of standard input, then end with all that was started here."""
-    while os.read(0, 1024):
-        pass
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(1)
+@dataclass(frozen=True, eq=False)
+class Failed:
+    """A training that failed, and why, in one line."""
+
+    job: TrainingJob
+    reason: str
 
 
-def _reason_of(error: BaseException) -> str:
-    """Why it failed, in one line."""
-    said = " ".join(str(error).split())
-    if isinstance(error, MemoryError):
-        return "there is not enough memory; use an encoder with fewer columns, or a smaller basis"
-    if isinstance(error, SystemExit):
-        return f"the learner ended the process ({said or 'exit'}); let it raise an error instead"
-    return (said if isinstance(error, UnderstudyError) else f"{type(error).__name__}: {said}")[:LONGEST]
+@dataclass(eq=False)
+class TrainingRun:
+    """A process at work."""
+
+    job: TrainingJob | None  # None: only the set-up is made
+    started_at: float = field(default_factory=time.monotonic)
+    process: subprocess.Popen[bytes] | None = None
+    is_stopped: bool = False
+    over: threading.Event = field(default_factory=threading.Event)  # the process has ended
 
 
-def _carry_out(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
-    sys.path += [place for place in job["path"] if place not in sys.path]  # last, as for those who started us
-    started = time.monotonic()
-    features = read_features(Path(job["features"]))
-    setup = Path(job["work"]) / SETUP
-    make_setup(features, setup, job["n_classes"], job["surrogate"])
-    if job["kind"] == "setup":
-        return {"seconds": time.monotonic() - started}
-    artifacts, inputs = Artifacts(Path(job["artifacts"])), read_arrays(folder / INPUTS)
-    rows, labels = inputs.pop(ROWS), inputs.pop(LABELS)
-    model = None
-    if job["predictions"] is not None:
-        given = artifacts.predictions(job["predictions"])
-        probs, rows = _with_classes(given.probs, job["n_classes"]), given.trained_on
-    else:
-        model = _fitted(features, rows, labels, job)
-        probs = _predicted(model, features, job["n_classes"])
-    state = anchored(features, setup, inputs, job["n_classes"], probs, rows)
-    stored = {
-        "model": None if model is None else _put_model(artifacts, model, job),
-        "predictions": job["predictions"] or artifacts.put_predictions(Predictions(probs, rows, labels)),
-    }
-    about = {"until": job["until"], "predictions": stored["predictions"], "n_classes": job["n_classes"]}
-    # What is known of every row by its features alone stays the same from one training to the next.
-    of_features = "of_features" if "of_features" in state else "W"
-    write_arrays(Path(job["anchor"]), state, about, linked={of_features: setup / f"{of_features}.npy"})
-    return {**stored, "seconds": time.monotonic() - started}
+class Trainer:
+    """Runs jobs in processes, one at a time."""
 
+    def __init__(self, work: Path, artifacts: Artifacts, features: Path, time_limit: float = MAX_SECONDS) -> None:
+        self.work, self.artifacts, self.features, self.time_limit = work, artifacts, features, time_limit
+        self._run: TrainingRun | None = None
+        self._lock = threading.Lock()
+        artifacts.tidy()
 
-def read_features(path: Path) -> np.ndarray:
-    try:
-        found: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        reason = " ".join(str(error).split())
-        raise UnderstudyError(f"the features in {path} cannot be read ({reason}); embed the items again") from error
-    return found
+    @property
+    def running(self) -> TrainingJob | None:
+        run = self._run
+        return None if run is None else run.job
 
+    @property
+    def started_at(self) -> float | None:
+        """When the running job was started, by `time.monotonic`."""
+        run = self._run
+        return None if run is None else run.started_at
 
-def make_setup(features: np.ndarray, folder: Path, n_classes: int, options: Mapping[str, Any]) -> None:
-    """What a surrogate has before its first label: basis, widths, whitened rows. Made once for the same features."""
-    if setup_fits(features, folder, n_classes, options):
-        return
-    surrogate = Surrogate(features, n_classes, **options)
-    surrogate.tell([], [])  # nothing, which makes it ready to be asked
-    about = {
-        "digest": Features(features).digest(), "n_classes": n_classes, "surrogate": dict(options),
-        "mean_distance": distance_of(features),
-    }  # fmt: skip
-    write_arrays(folder, surrogate.state_dict(whole=True), about)
+    def start(self, job: TrainingJob, on_end: Callable[[Trained | Failed], None]) -> None:
+        """Start a training and return at once. Conflict while another runs.
 
+        `on_end` is called in a thread of its own when the training has ended, unless it was stopped.
+        """
+        run = self._begin(job)
+        threading.Thread(target=self._train, args=(run, job, on_end), name="training", daemon=True).start()
 
-def distance_of(features: np.ndarray) -> float:
-    """The mean distance of two items."""
-    given = Features(features)
-    origin, spread = centre_and_spread(given, torch.device("cpu"))
-    return mean_distance(given, origin, spread, np.random.default_rng(0))
+    def prepare(self, n_classes: int, surrogate: Mapping[str, Any]) -> Path:
+        """The folder of the set-up, made now, in a process, unless one that fits is there."""
+        folder = self.work / SETUP
+        if is_setup_of(read_features(self.features), folder, n_classes, surrogate):
+            return folder
+        run = self._begin(None)
+        try:
+            self._run_process(run, {"kind": "setup", "n_classes": n_classes, "surrogate": dict(surrogate)}, {})
+        finally:
+            self._end(run)
+        return folder
 
+    def stop(self) -> None:
+        """End what runs, and wait until it is gone. Its `on_end` is not called, unless the call is under way."""
+        with self._lock:
+            run = self._run
+            if run is None:
+                return
+            run.is_stopped = True
+            _kill(run)
+        run.over.wait()
 
-def setup_fits(features: np.ndarray, folder: Path, n_classes: int, options: Mapping[str, Any]) -> bool:
-    """Whether a set-up is there that was made of these features and options. Classes can be added to it."""
-    about = read_about(folder)
-    return (
-        about is not None
-        and are_whole(folder)
-        and _named(about.get("surrogate")) == _named(options)
-        and about.get("n_classes", 0) <= n_classes
-        and about.get("digest") == Features(features).digest()
-    )
+    def _begin(self, job: TrainingJob | None) -> TrainingRun:
+        with self._lock:
+            if self._run is not None:
+                raise Conflict("a training is running already; wait until it is done")
+            self._run = TrainingRun(job)
+            return self._run
 
+    def _end(self, run: TrainingRun) -> bool:
+        """Let another run begin; whether this one ended by itself."""
+        with self._lock:
+            self._run = None
+            run.over.set()
+            return not run.is_stopped
 
-def _named(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Options with their method. A set-up of the version before names none and is the paper's, as all were."""
-    return {"method": "paper", **(options or {})}
+    def _train(self, run: TrainingRun, job: TrainingJob, on_end: Callable[[Trained | Failed], None]) -> None:
+        anchor = self.work / ANCHORS / f"{job.until:012}-{uuid.uuid4().hex[:8]}"
+        about = {
+            "kind": "train", "until": job.until, "n_classes": job.n_classes, "learner": job.learner, "seed": job.seed,
+            "predictions": job.predictions, "surrogate": dict(job.surrogate), "encoder": job.encoder,
+            "classes": list(job.classes or map(str, range(job.n_classes))), "anchor": str(anchor),
+        }  # fmt: skip
+        inputs = {
+            **job.ledger.to_arrays(), ROWS: np.asarray(job.rows, np.int64), LABELS: np.asarray(job.labels, np.int64)
+        }  # fmt: skip
+        outcome: Trained | Failed
+        try:
+            result = self._run_process(run, about, inputs)
+            seconds = time.monotonic() - run.started_at
+            outcome = Trained(job, result["model"], result["predictions"], seconds, anchor)
+        except UnderstudyError as error:
+            outcome = Failed(job, str(error))
+        except Exception as error:  # a thread that dies silently would leave "training" on the page for ever
+            outcome = Failed(job, f"{type(error).__name__}: {' '.join(str(error).split())}")
+        if self._end(run):
+            on_end(outcome)
 
+    def _run_process(self, run: TrainingRun, about: dict[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """The result of a process that does this. UnderstudyError says why there is none."""
+        self._tidy()
+        folder = self.work / JOBS / uuid.uuid4().hex
+        paths = {"features": self.features, "work": self.work, "artifacts": self.artifacts.folder}
+        about |= {name: str(path.absolute()) for name, path in paths.items()}
+        # What this process can import, that one can too: `module:name` in the current folder, say.
+        about["path"] = [str(Path(path).absolute()) for path in sys.path]
+        write_job(folder, about, inputs)
+        result = self._wait(run, folder, gently=about["kind"] == "train")
+        shutil.rmtree(folder, ignore_errors=True)
+        return result
 
-def _fitted(features: np.ndarray, rows: np.ndarray, labels: np.ndarray, job: Mapping[str, Any]) -> Model:
-    learner = make_learner(job["learner"])
-    if learner.takes != "features":
-        raise UnderstudyError(
-            f"{job['learner']} takes {learner.takes}, and here models are trained on features; choose modern, say"
-        )
-    return learner.fit(np.asarray(features[rows], dtype=np.float32), labels, job["n_classes"], seed=job["seed"])
-
-
-def _predicted(model: Model, features: np.ndarray, n_classes: int) -> np.ndarray:
-    probs = np.empty((len(features), n_classes), dtype=np.float32)
-    for start in range(0, len(features), BLOCK):
-        block = np.asarray(features[start : start + BLOCK], dtype=np.float32)
-        some = np.asarray(model.predict_proba(block))
-        if some.shape != (len(block), n_classes):
+    def _wait(self, run: TrainingRun, folder: Path, gently: bool) -> dict[str, Any]:
+        # -P: no file in the current folder takes the place of a module.
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "understudy.sessions.training.training_process",
+            str(folder),
+            "--watched",
+        ]
+        if gently:  # while the set-up is made, nobody labels yet
+            command.append("--gently")
+        with (folder / OUTPUT).open("wb") as output:
+            with self._lock:
+                if run.is_stopped:
+                    raise UnderstudyError("training was stopped")
+                # The pipe to its standard input is never written to; it closes however this process ends.
+                run.process = process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                    env={**os.environ, **ONE_THREAD},
+                )  # fmt: skip
+            is_late = False
+            try:
+                process.wait(self.time_limit)
+            except subprocess.TimeoutExpired:
+                is_late = True
+            _kill(run)
+            code = process.wait()
+            assert process.stdin is not None
+            process.stdin.close()
+        if run.is_stopped:
+            raise UnderstudyError("training was stopped")
+        if is_late:
             raise UnderstudyError(
-                f"the learner's model predicts shape {some.shape} for {len(block)} items and {n_classes} classes; "
-                "it must give each item one probability a class"
+                f"training took longer than {self.time_limit:g} s and was ended; choose a quicker learner"
             )
-        probs[start : start + BLOCK] = some
-    return probs
+        result = _read_result(folder / RESULT)
+        if result is None:
+            raise UnderstudyError(_reason_for(code, folder / OUTPUT))
+        if "failed" in result:
+            raise UnderstudyError(result["failed"])
+        return result
+
+    def _tidy(self) -> None:
+        """Remove what earlier jobs left, but for the last anchor."""
+        shutil.rmtree(self.work / JOBS, ignore_errors=True)
+        for anchor in sorted((self.work / ANCHORS).glob("*-*"), key=_age)[:-1]:
+            remove_folder(anchor)
+        for folder in (self.work, self.work / ANCHORS):
+            remove_drafts(folder)
 
 
-def _with_classes(probs: np.ndarray, n_classes: int) -> np.ndarray:
-    """Predictions with a column for each class; those that came later have no probability."""
-    more = n_classes - probs.shape[1]
-    if more < 0:
-        raise UnderstudyError(
-            f"the predictions know {probs.shape[1]} classes, the project {n_classes}; predict for its classes only"
-        )
-    return np.pad(probs, ((0, 0), (0, more)))
+def find_anchor(work: Path, until: int, predictions: str) -> Path | None:
+    """The anchor that was made of these predictions and events, if it is still there."""
+    for folder in sorted((work / ANCHORS).glob("*-*"), key=_age, reverse=True):
+        about = read_about(folder)
+        if about is not None and (about.get("until"), about.get("predictions")) == (until, predictions):
+            return folder
+    return None
 
 
-def anchored(
-    features: np.ndarray,
-    setup: Path,
-    ledger: Mapping[str, np.ndarray],
-    n_classes: int,
-    probs: np.ndarray,
-    trained_on: np.ndarray,
-) -> dict[str, np.ndarray]:
-    """The surrogate on these predictions, with everything that the ledger knows, as arrays."""
-    made = read_arrays(setup)
-    if len(made["is_trained"]) != len(features):  # made when there were more items: the basis counts, not its rows
-        made = {name: value for name, value in made.items() if name not in OF_ROWS}
-    surrogate = Surrogate.restore(features, {**made, **ledger}, check=False)
-    while surrogate.n_classes < n_classes:
-        surrogate.add_class()
-    return surrogate.anchor(probs, trained_on).state_dict(whole=True)
+def _age(anchor: Path) -> tuple[str, int]:
+    with suppress(OSError):
+        return anchor.name.partition("-")[0], anchor.stat().st_mtime_ns
+    return "", 0
 
 
-def _put_model(artifacts: Artifacts, model: Model, job: Mapping[str, Any]) -> str | None:
-    """Keep the model, where there is a way to write it."""
-    if not can_save(model):
+def _kill(run: TrainingRun) -> None:
+    """End a process and all that it started."""
+    if run.process is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(run.process.pid, signal.SIGKILL)
+
+
+def _read_result(path: Path) -> dict[str, Any] | None:
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return None
-    notes = {name: job[name] for name in ("learner", "seed", "until")}
-    return artifacts.put(model_bytes(model, classes=job["classes"], encoder=job["encoder"], notes=notes), "safetensors")
+    return result if isinstance(result, dict) else None
+
+
+def _reason_for(code: int, output: Path) -> str:
+    """Why a process left no result: how it ended, and its last words."""
+    if code == -signal.SIGKILL:
+        how = "the training process was killed, perhaps because memory ran out"
+    elif code < 0:
+        how = f"the training process was ended by {signal.Signals(-code).name}"
+    else:
+        how = f"the training process ended with {code} and left no result"
+    with suppress(OSError):
+        lines = output.read_bytes()[-MAX_OUTPUT_BYTES:].decode(errors="replace").strip().splitlines()
+        if lines:
+            return f"{how}; its last words: {' '.join(lines[-1].split())[:200]}"
+    return how

@@ -1,4 +1,4 @@
-"""The way in of the training process: it stands back first, and only then imports what takes seconds to import.
+"""The entry point of a training process: it lowers its priority first, then imports what takes seconds to import.
 
 `python -m understudy.sessions.training.training_process FOLDER [--watched] [--gently]` does the job that a folder
 describes. With `--gently` it has low priority from its first moment on, so that those who label do not notice it.
@@ -12,8 +12,8 @@ from typing import Final
 NICENESS: Final = 10
 
 
-def _stand_back() -> None:
-    """Let everybody else go first."""
+def _lower_priority() -> None:
+    """Run only when no other process wants the processor."""
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     if hasattr(os, "SCHED_IDLE"):  # Linux: it runs when a core has nothing else to do
@@ -23,7 +23,7 @@ def _stand_back() -> None:
 
 if __name__ == "__main__":
     if "--gently" in sys.argv:
-        _stand_back()
-    from understudy.sessions.training.trainer import main
+        _lower_priority()
+    from understudy.sessions.training.training_job import main
 
     sys.exit(main(sys.argv[1:]))

@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from understudy.labels.formats import FORMATS, READERS, format_named, read_labels
 from understudy.labels.imported_labels import Imported, Tally
-from understudy.sessions.outgoing import outgoing
+from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.training.artifacts import Artifacts
 from understudy.web.access import Visitor
 from understudy.web.content import TEXT, Content, Contents
@@ -77,7 +77,7 @@ def export(session: Ready, format: ExportFormat = "csv") -> Response:  # noqa: A
     """Labels with who, when and why; or class folders, predictions for all items, or the model. A download."""
     chosen = format_named(format)
     with session.lock:
-        still = outgoing(session.record, session.project.pool, Artifacts(session.project.artifacts))
+        still = collect_labels(session.record, session.project.pool, Artifacts(session.project.artifacts))
     pieces = chosen.write(still)
     first = next(pieces, b"")  # what cannot be had is said before the download begins
     name = f'attachment; filename="{chosen.file_name}"'

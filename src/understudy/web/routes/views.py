@@ -24,7 +24,7 @@ def status(holder: Holding) -> Status:
 @router.get("/ahead")
 def ahead(annotator: Annotator, session: Ready, by: By, n: HowMany = 4) -> list[Shown]:
     """The items that are likely to come next, to be fetched ahead. Nothing is leased."""
-    return session.ahead(own_name(by, annotator), n)
+    return session.preview(own_name(by, annotator), n)
 
 
 @router.get("/items/{item}", responses=NO_ITEM)

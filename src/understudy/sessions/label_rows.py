@@ -1,4 +1,4 @@
-"""What leaves a project, read from its record: who said what of which item, when, and why it was asked."""
+"""The labels that a project exports, as rows: who labelled which item as what, when, and why it was asked."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from understudy.sessions.log.events import Ask, Event
 from understudy.sessions.record import Decisions, Mark, Record
 from understudy.sessions.training.artifacts import Artifacts
 
-UNASKED: Final = "unasked"
-REFUSALS: Final = {"dont_know": "unknown", "bad": "bad", "skipped": "skipped"}  # decision, and where it is kept
+NOT_ASKED: Final = "unasked"
+REFUSALS: Final = {"dont_know": "unknown", "bad": "bad", "skipped": "skipped"}  # decision, and the record's field
 
 
 @dataclass(frozen=True, eq=False)
-class Still:
+class RecordCopy:
     """What a record knew at one moment. Taken in milliseconds: events never change, so they need not be copied."""
 
     classes: tuple[str, ...]
@@ -29,23 +29,22 @@ class Still:
     events: Mapping[int, tuple[Event, ...]]
 
     @classmethod
-    def of(cls, record: Record) -> "Still":
+    def of(cls, record: Record) -> "RecordCopy":
         asked = {ask: dict(items) for ask, items in record.asked.items()}
-        events = {item: tuple(found.events) for item, found in record._of_item.items()}
-        return cls(tuple(record.classes), dict(record.effective), dict(record.asks), asked, events)
+        return cls(tuple(record.classes), dict(record.effective), dict(record.asks), asked, record.decision_events())
 
-    def record(self) -> Record:
-        """The record of that moment, as far as rows of labels are made of it."""
+    def to_record(self) -> Record:
+        """The record of that moment, as far as rows of labels need it."""
         record = Record()
         record.classes, record.effective = list(self.classes), dict(self.effective)
         record.asks, record.asked = dict(self.asks), dict(self.asked)
         for item, events in self.events.items():
-            record.tell_again(item, list(events))
+            record.replace_decisions(item, events)
         return record
 
 
-def outgoing(record: Record, pool: Pool, artifacts: Artifacts | None = None) -> ExportData:
-    """What leaves a project now. To be called while nothing changes, which takes milliseconds: the rest comes later."""
+def collect_labels(record: Record, pool: Pool, artifacts: Artifacts | None = None) -> ExportData:
+    """What can be exported now. Call it while nothing changes: it takes milliseconds, rows are made when written."""
     last = next((event for event in reversed(record.trainings) if event.data.get("predictions")), None)
     data: Mapping[str, Any] = {} if last is None else last.data
     read = model_file = None
@@ -55,7 +54,7 @@ def outgoing(record: Record, pool: Pool, artifacts: Artifacts | None = None) -> 
     return ExportData(
         ids=pool.ids,
         classes=tuple(record.classes),
-        read_rows=partial(_rows_of_still, Still.of(record), pool.ids),
+        read_rows=partial(_rows_of_copy, RecordCopy.of(record), pool.ids),
         effective={item: record.classes[label] for item, label in record.effective.items()},
         items=pool.items,
         predictions=read,
@@ -69,8 +68,8 @@ def _probabilities(artifacts: Artifacts, key: str) -> np.ndarray:
     return artifacts.predictions(key).probs
 
 
-def _rows_of_still(still: Still, ids: Sequence[str]) -> Iterator[LabelRow]:
-    return label_rows(still.record(), ids)
+def _rows_of_copy(copy: RecordCopy, ids: Sequence[str]) -> Iterator[LabelRow]:
+    return label_rows(copy.to_record(), ids)
 
 
 def label_rows(record: Record, ids: Sequence[str]) -> Iterator[LabelRow]:
@@ -95,7 +94,7 @@ def _rows_of_item(record: Record, name: str, item: int) -> Iterator[LabelRow]:
     times = {event.seq: event.at for event in decisions.events}
     made.sort(key=lambda each: each[:3])
     for seq, decision, who, mark in made:
-        asked, ask = _asked_how(record, item, who, seq, mark)
+        asked, ask = _find_ask(record, item, who, seq, mark)
         why, share = _reason(ask)
         yield LabelRow(
             id=name,
@@ -124,18 +123,18 @@ def _flag_seq(decisions: Decisions, who: str) -> int:
     )
 
 
-def _asked_how(record: Record, item: int, who: str, seq: int, mark: Mark | None) -> tuple[str, Event | None]:
+def _find_ask(record: Record, item: int, who: str, seq: int, mark: Mark | None) -> tuple[str, Event | None]:
     """How an item came to an annotator, and the event that says so.
 
     The record keeps the last such event of an item. An earlier annotator's is known by its kind only.
     """
     if mark is not None and mark.source != "person":
-        return UNASKED, None
+        return NOT_ASKED, None
     last = record.asks.get(item)
     if last is not None and last.annotator == who and last.seq < seq:
         return last.data["lease"], last
     before = [ask for ask in ("audit", "choice") if item in record.asked[ask]]
-    return (before[0] if before else UNASKED), None
+    return (before[0] if before else NOT_ASKED), None
 
 
 def _reason(ask: Event | None) -> tuple[str | None, float | None]:

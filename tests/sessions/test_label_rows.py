@@ -3,8 +3,8 @@
 from tests.sessions.leaving import AT, CLASSES, IDS, asked, labelled, made, numbered, record_of_decisions
 from understudy.labels.export_data import COLUMNS, LabelRow
 from understudy.projects.settings import Settings
+from understudy.sessions.label_rows import iso_utc, label_rows
 from understudy.sessions.log.events import Event
-from understudy.sessions.outgoing import iso_utc, label_rows
 from understudy.sessions.record import Record
 
 
@@ -67,4 +67,4 @@ def test_what_was_undone_has_no_row() -> None:
         labelled(0, "ann", 0),
         Event("undone", 0, "ann", data={"undoes": 3, "what": "labelled"}),
     )
-    assert list(label_rows(Record.of(events), IDS)) == []
+    assert list(label_rows(Record.from_events(events), IDS)) == []

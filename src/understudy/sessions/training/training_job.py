@@ -1,0 +1,220 @@
+"""What a training process does, from the job that a folder describes to its result. `training_process.py` starts it.
+
+It fits the learner, predicts the whole pool, and makes the surrogate's next anchor; where predictions are given, only
+the anchor. `result.json` comes last and says how it went. The process has one thread, and with `--gently` low
+priority, so that those who label do not notice it. With `--watched` it ends when its standard input closes, which is
+when its parent dies.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from understudy.core.basis import centre_and_spread
+from understudy.core.features import Features
+from understudy.core.kernels import mean_distance
+from understudy.core.ledger import Ledger
+from understudy.core.state import count_rows, drop_rows
+from understudy.core.surrogate import Surrogate
+from understudy.data.files import write_atomically
+from understudy.errors import UnderstudyError
+from understudy.learners.model_files import can_save, model_bytes
+from understudy.learners.named import make_learner
+from understudy.learners.protocol import Model
+from understudy.sessions.training.array_folders import are_whole, read_about, read_arrays, write_arrays
+from understudy.sessions.training.artifacts import Artifacts, Predictions
+
+JOB, INPUTS, RESULT, OUTPUT = "job.json", "inputs", "result.json", "output.txt"
+SETUP, JOBS, ANCHORS = "setup", "jobs", "anchors"
+ROWS, LABELS = "training_rows", "training_labels"
+ROWS_PER_BLOCK: Final = 8192  # predicted at a time: as a head does, so that its file gives the same to the last bit
+MAX_REASON_LENGTH: Final = 500
+
+
+def main(arguments: list[str]) -> int:
+    """Do the job in a folder. 0: it is done; 1: it failed, and `result.json` says why."""
+    if "--watched" in arguments:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    torch.set_num_interop_threads(1)
+    result = attempt(folder := Path(arguments[0]))
+    write_atomically(folder / RESULT, json.dumps(result).encode())
+    return 1 if "failed" in result else 0
+
+
+def write_job(folder: Path, job: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> None:
+    """Write a job for a process to read."""
+    write_arrays(folder / INPUTS, inputs, {})
+    write_atomically(folder / JOB, json.dumps(job).encode())
+
+
+def attempt(folder: Path) -> dict[str, Any]:
+    """Do the job in a folder; its result, or in one line why it failed."""
+    try:
+        return _do_job(folder, json.loads((folder / JOB).read_text(encoding="utf-8")))
+    except BaseException as error:  # a learner of one's own may do anything, exit included
+        traceback.print_exc()
+        return {"failed": _reason_of(error)}
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of standard input, then end with all that was started here."""
+    while os.read(0, 1024):
+        pass
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def _reason_of(error: BaseException) -> str:
+    """Why it failed, in one line."""
+    said = " ".join(str(error).split())
+    if isinstance(error, MemoryError):
+        return "there is not enough memory; use an encoder with fewer columns, or a smaller basis"
+    if isinstance(error, SystemExit):
+        return f"the learner ended the process ({said or 'exit'}); let it raise an error instead"
+    return (said if isinstance(error, UnderstudyError) else f"{type(error).__name__}: {said}")[:MAX_REASON_LENGTH]
+
+
+def _do_job(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
+    sys.path += [path for path in job["path"] if path not in sys.path]
+    started = time.monotonic()
+    features = read_features(Path(job["features"]))
+    setup = Path(job["work"]) / SETUP
+    make_setup(features, setup, job["n_classes"], job["surrogate"])
+    if job["kind"] == "setup":
+        return {"seconds": time.monotonic() - started}
+    artifacts, inputs = Artifacts(Path(job["artifacts"])), read_arrays(folder / INPUTS)
+    rows, labels = inputs.pop(ROWS), inputs.pop(LABELS)
+    model = None
+    if job["predictions"] is not None:
+        given = artifacts.predictions(job["predictions"])
+        probs, rows = _with_classes(given.probs, job["n_classes"]), given.trained_on
+    else:
+        model = _fit(features, rows, labels, job)
+        probs = _predict_pool(model, features, job["n_classes"])
+    state = make_anchor(features, setup, Ledger.from_arrays(inputs), job["n_classes"], probs, rows)
+    stored = {
+        "model": None if model is None else _put_model(artifacts, model, job),
+        "predictions": job["predictions"] or artifacts.put_predictions(Predictions(probs, rows, labels)),
+    }
+    about = {"until": job["until"], "predictions": stored["predictions"], "n_classes": job["n_classes"]}
+    # What is known of every row by its features alone stays the same from one training to the next.
+    of_features = "of_features" if "of_features" in state else "W"
+    write_arrays(Path(job["anchor"]), state, about, linked={of_features: setup / f"{of_features}.npy"})
+    return {**stored, "seconds": time.monotonic() - started}
+
+
+def read_features(path: Path) -> np.ndarray:
+    try:
+        found: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        reason = " ".join(str(error).split())
+        raise UnderstudyError(f"the features in {path} cannot be read ({reason}); embed the items again") from error
+    return found
+
+
+def make_setup(features: np.ndarray, folder: Path, n_classes: int, options: Mapping[str, Any]) -> None:
+    """Write what a surrogate has before its first label: basis, widths, whitened rows. Once for the same features."""
+    if is_setup_of(features, folder, n_classes, options):
+        return
+    surrogate = Surrogate(features, n_classes, **options)
+    surrogate.tell([], [])  # nothing, which makes it ready to be asked
+    about = {
+        "digest": Features(features).digest(), "n_classes": n_classes, "surrogate": dict(options),
+        "mean_distance": mean_distance_in(features),
+    }  # fmt: skip
+    write_arrays(folder, surrogate.state_dict(whole=True), about)
+
+
+def mean_distance_in(features: np.ndarray) -> float:
+    """The mean distance of two items."""
+    given = Features(features)
+    origin, spread = centre_and_spread(given, torch.device("cpu"))
+    return mean_distance(given, origin, spread, np.random.default_rng(0))
+
+
+def is_setup_of(features: np.ndarray, folder: Path, n_classes: int, options: Mapping[str, Any]) -> bool:
+    """Whether the folder has a set-up made of these features and options. Classes can be added to one."""
+    about = read_about(folder)
+    return (
+        about is not None
+        and are_whole(folder)
+        and _with_method(about.get("surrogate")) == _with_method(options)
+        and about.get("n_classes", 0) <= n_classes
+        and about.get("digest") == Features(features).digest()
+    )
+
+
+def _with_method(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Options with their method. A set-up of the version before names none and is the paper's, as all were."""
+    return {"method": "paper", **(options or {})}
+
+
+def _fit(features: np.ndarray, rows: np.ndarray, labels: np.ndarray, job: Mapping[str, Any]) -> Model:
+    learner = make_learner(job["learner"])
+    if learner.takes != "features":
+        raise UnderstudyError(
+            f"{job['learner']} takes {learner.takes}, and here models are trained on features; choose modern, say"
+        )
+    return learner.fit(np.asarray(features[rows], dtype=np.float32), labels, job["n_classes"], seed=job["seed"])
+
+
+def _predict_pool(model: Model, features: np.ndarray, n_classes: int) -> np.ndarray:
+    probs = np.empty((len(features), n_classes), dtype=np.float32)
+    for start in range(0, len(features), ROWS_PER_BLOCK):
+        block = np.asarray(features[start : start + ROWS_PER_BLOCK], dtype=np.float32)
+        some = np.asarray(model.predict_proba(block))
+        if some.shape != (len(block), n_classes):
+            raise UnderstudyError(
+                f"the learner's model predicts shape {some.shape} for {len(block)} items and {n_classes} classes; "
+                "it must give each item one probability a class"
+            )
+        probs[start : start + ROWS_PER_BLOCK] = some
+    return probs
+
+
+def _with_classes(probs: np.ndarray, n_classes: int) -> np.ndarray:
+    """Predictions with a column for each class; those that came later have no probability."""
+    more = n_classes - probs.shape[1]
+    if more < 0:
+        raise UnderstudyError(
+            f"the predictions know {probs.shape[1]} classes, the project {n_classes}; predict for its classes only"
+        )
+    return np.pad(probs, ((0, 0), (0, more)))
+
+
+def make_anchor(
+    features: np.ndarray,
+    setup: Path,
+    ledger: Ledger,
+    n_classes: int,
+    probs: np.ndarray,
+    trained_on: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """The state of a surrogate on these predictions, with everything that the ledger knows."""
+    made = read_arrays(setup)
+    if count_rows(made) != len(features):  # made when there were more items: only its basis is of use
+        made = drop_rows(made)
+    surrogate = Surrogate.restore(features, {**made, **ledger.to_arrays()}, check=False)
+    while surrogate.n_classes < n_classes:
+        surrogate.add_class()
+    return surrogate.anchor(probs, trained_on).state_dict(whole=True)
+
+
+def _put_model(artifacts: Artifacts, model: Model, job: Mapping[str, Any]) -> str | None:
+    """Keep the model, where there is a way to write it."""
+    if not can_save(model):
+        return None
+    notes = {name: job[name] for name in ("learner", "seed", "until")}
+    return artifacts.put(model_bytes(model, classes=job["classes"], encoder=job["encoder"], notes=notes), "safetensors")
