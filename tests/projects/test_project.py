@@ -74,7 +74,7 @@ def test_folders_that_are_no_class_lose_no_image(tmp_path: Path) -> None:
     project = prepared(folder, encoder=SMALL, classes=["cat", "dog"])
     assert len(project.pool) == 3
     assert project.seed_labels == {2: "cat"}
-    assert "2 items are of no class you gave (2019, 2020)" in project.notes[0]
+    assert "2 items came with labels that are none of the classes you gave (2019, 2020)" in project.notes[0]
 
 
 def test_a_single_folder_is_no_class(tmp_path: Path) -> None:
@@ -190,11 +190,11 @@ def test_a_kill_while_features_are_made_loses_nothing(photos: Path, moment: str)
     whole = prepared(photos, encoder=SMALL, project=photos.with_name("whole"))
     hooks = {
         "start": "project.prepare(lambda done, total: done == 3 and os.kill(os.getpid(), signal.SIGKILL))",
-        "freeze": "pools.atomic_file = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nproject.prepare()",
-        "end": "pools._remove_others = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nproject.prepare()",
+        "freeze": "item_table.atomic_file = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nproject.prepare()",
+        "end": "item_table._remove_other_features = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nproject.prepare()",
     }
     code = (
-        "import os, signal, sys\nfrom understudy.projects import pools\n"
+        "import os, signal, sys\nfrom understudy.projects import item_table\n"
         "from understudy.projects.project import create_or_open\n"
         f"project = create_or_open(sys.argv[1], encoder={SMALL!r}, classes=['x'])\n{hooks[moment]}\n"
     )
@@ -219,7 +219,7 @@ def test_a_project_and_its_data_may_move_together_or_apart(photos: Path, tmp_pat
     assert project.pool.items.read(0) == (tmp_path / "away" / "photos" / "a.png").read_bytes()
     (tmp_path / "away" / "photos").rename(tmp_path / "elsewhere")
     lost = prepared(tmp_path / "away" / "photos.understudy")
-    assert "photos cannot be had" in lost.notes[0]
+    assert "photos cannot be read" in lost.notes[0]
     assert len(lost.features) == 5
     told = prepared(tmp_path / "elsewhere", project=tmp_path / "away" / "photos.understudy")
     assert told.pool.items is not None
@@ -272,13 +272,17 @@ def test_places_where_no_project_can_be_are_refused(photos: Path, tmp_path: Path
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").touch()
     (tmp_path / "file").touch()
-    for place, said in (("full", "holds 'thesis.txt' and no project"), ("file", "is a file"), ("photos/p", "lies in")):
+    for place, said in (
+        ("full", "is not a project but holds 'thesis.txt'"),
+        ("file", "is a file"),
+        ("photos/p", "lies in"),
+    ):
         with pytest.raises(UnderstudyError, match=said):
             create_or_open(photos, project=tmp_path / place, encoder=SMALL)
     assert not (photos / "p").exists()
     with pytest.raises(UnderstudyError, match="nothing to label; give a folder"):
         create_or_open(None)
-    with pytest.raises(UnderstudyError, match="is no project; give the data"):
+    with pytest.raises(UnderstudyError, match="is not a project; give the data"):
         create_or_open(None, project=tmp_path / "none")
     with pytest.raises(UnderstudyError, match="there is no"):
         create_or_open("nul\0byte")
@@ -307,11 +311,13 @@ def test_a_newer_or_damaged_project_file_is_refused_in_one_line(photos: Path) ->
     file = project.folder / "project.json"
     about = json.loads(file.read_text())
     file.write_text(json.dumps({**about, "format": 3}))
-    with pytest.raises(UnderstudyError, match="of format 3, this version reads 2; install a newer understudy"):
+    with pytest.raises(
+        UnderstudyError, match="has format 3, this version reads up to 2; upgrade: pip install -U understudy-al"
+    ):
         create_or_open(photos)
     for damage in ("", "{", "[]", json.dumps({**about, "origin": 3}), json.dumps({"format": 1})):
         file.write_text(damage)
-        with pytest.raises(UnderstudyError, match=r"project.json is damaged; put it back"):
+        with pytest.raises(UnderstudyError, match=r"project.json is damaged; restore it from a backup"):
             create_or_open(photos)
 
 
@@ -386,3 +392,10 @@ def test_a_folder_that_cannot_be_written_is_said_so(photos: Path) -> None:
             create_or_open(photos, encoder=SMALL)
     finally:
         photos.parent.chmod(stat.S_IRWXU)
+
+
+def test_what_a_kill_or_a_file_manager_left_is_in_nobodys_way(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    for name in (".DS_Store", ".0123456789abcdef.part", ".project.json.0123456789ab.part"):
+        (tmp_path / "p" / name).touch()
+    assert create_or_open(photos, project=tmp_path / "p", encoder=SMALL).folder == tmp_path / "p"

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -119,6 +120,11 @@ def remove_drafts(folder: Path) -> None:
                 shutil.rmtree(draft, ignore_errors=True)
             else:
                 draft.unlink(missing_ok=True)
+
+
+def is_draft(name: str) -> bool:
+    """Whether a file of this name is what a kill left half written."""
+    return any(fnmatchcase(name, pattern) for pattern in DRAFT_NAMES)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from understudy.data.items import Items
 from understudy.errors import UnderstudyError, UsageError
 from understudy.labels import class_folders, label_studio, model_archive, predictions, prodigy, tables
 from understudy.labels.export_data import ExportData
-from understudy.labels.imported_labels import Imported, ImportEntry, collect_labels
+from understudy.labels.imported_labels import Imported, ImportEntry, gather_entries
 from understudy.labels.matching import Matcher
 
 MAX_UPLOAD_BYTES: Final = 20 * 2**20  # that may come over the network
@@ -112,7 +112,7 @@ def read_labels(
                 "use: understudy import"
             )
         name = format or format_of_content(source)
-        return collect_labels(_read_bytes(source, name, matcher, columns or {}), classes)
+        return gather_entries(_read_bytes(source, name, matcher, columns or {}), classes)
     if not source.exists():
         raise UsageError(f"{source}: no such file or folder")
     name = format or _format_of_path(source)
@@ -124,7 +124,7 @@ def read_labels(
         entries = _read_bytes(source.read_bytes(), name, matcher, columns or {}, str(source))
     else:
         entries = READERS[name](source, matcher, columns or {})
-    return collect_labels(entries, classes)
+    return gather_entries(entries, classes)
 
 
 def _read_bytes(

@@ -138,7 +138,7 @@ def _parse_time(text: str) -> datetime | float | None:
         return None
 
 
-def collect_labels(entries: Iterable[ImportEntry], classes: Sequence[str]) -> Imported:
+def gather_entries(entries: Iterable[ImportEntry], classes: Sequence[str]) -> Imported:
     """The labels of all entries; of an annotator's several labels of one item, the last."""
     labels: dict[tuple[int, str | None], ImportedLabel] = {}
     unusable: dict[str, list[str]] = {}

@@ -13,11 +13,11 @@ from PIL import Image, UnidentifiedImageError
 from understudy.data.faults import ItemFault
 from understudy.data.images import SUFFIXES
 from understudy.data.items import ArrayImages, ImageFiles, Items
-from understudy.data.shown_items import PinnedImages
+from understudy.data.pinned_images import PinnedImageFiles
 
 MAX_PART_BYTES: Final = 180  # of one part of a path; file systems take 255, and a suffix may follow
 UNSAFE: Final = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*%\u2028\u2029\ud800-\udfff]|^[. ]|[. ]$')
-FILES: Final = (ImageFiles, PinnedImages)  # items that are files of their own, with `paths` to them
+FILES: Final = (ImageFiles, PinnedImageFiles)  # items that are files of their own, with `paths` to them
 WINDOWS_DEVICES: Final = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\.|$)", re.IGNORECASE)
 
 

@@ -1,24 +1,303 @@
-"""`create_or_open`: the project of whatever people point at, made where there is none yet."""
+"""A labelling project: a folder beside the data with its items in an order that never changes, features, and the log.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+`create_or_open` is quick. `Project.prepare` makes the features, which may take long, and adds what is new in the
+source. A kill at any moment leaves what was there, and the same call goes on.
+"""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from understudy.data.class_names import checked_classes
+from understudy.data.embedding import Interrupted
+from understudy.data.encoders import Encoder
+from understudy.data.faults import Fault
 from understudy.data.features import errors_in_one_line
-from understudy.data.items import printable
+from understudy.data.items import Kind, printable
+from understudy.data.pool import Pool
 from understudy.errors import Conflict, UnderstudyError, UsageError
-from understudy.projects import encoder_choice, origins, pools, project_file
-from understudy.projects.places import folder_for, name_of, require_room
-from understudy.projects.project_file import About, Origin, is_project, store_of
-from understudy.projects.project_folder import Project, new_names
-from understudy.projects.settings import Settings, checked
+from understudy.messages import count_of
+from understudy.projects import item_faults, item_table
+from understudy.projects.item_features import EmbeddedItems, choose_encoder, compute_features, encoder_for
+from understudy.projects.project_file import (
+    ProjectInfo,
+    SourceLocation,
+    folder_for,
+    is_dataset_name,
+    is_project,
+    name_of,
+    read_info,
+    require_room,
+    store_url_of,
+)
+from understudy.projects.settings import Settings, check_settings
+from understudy.projects.source_data import (
+    SourceData,
+    initial_classes,
+    open_source,
+    read_classes_file,
+    reopen_source,
+    source_classes,
+)
 from understudy.store_urls import kept_url
 
-__all__ = ["Project", "create_or_open"]
+OWN_FEATURES: Final = "given"  # stands for an encoder where the source brings features
+DEMO_DATASET: Final = "digits"
 
-DEMO_SET: Final = "digits"
+ReportProgress = Callable[[int, int], None]  # how many items are done, of how many
+
+
+class Project:
+    """A project's folder and all that is in it but the log.
+
+    `notes` are lines for people: what was decided, left out or found changed. `new_classes` are names that were given
+    or found and that the project does not begin with. `added` counts the items that this opening added at the end.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        info: ProjectInfo,
+        source: SourceData | None,
+        store_url: str,
+        *,
+        new_classes: Sequence[str] = (),
+        notes: Sequence[str] = (),
+        device: str = "auto",
+        encoder: Encoder | None = None,
+    ) -> None:
+        self.folder = folder.absolute()
+        self.info, self.source, self.store_url = info, source, store_url
+        self.new_classes, self.notes = tuple(new_classes), list(notes)
+        self.device = device
+        self.added = 0
+        self.held_up = ""  # why preparing does not go on at the moment, in a line; for whoever shows the progress
+        self._encoder = encoder
+        self._table = item_table.read_item_table(self.folder)
+        self._left_out = item_faults.read_left_out(self.folder)
+        self._waiting = self._find_new_rows()
+        self._pool: Pool | None = None
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def identity(self) -> str:
+        """A random name from when the project was made, by which its log is known wherever the folder goes."""
+        return self.info.identity
+
+    @property
+    def kind(self) -> Kind:
+        return self.info.kind
+
+    @property
+    def settings(self) -> Settings:
+        return self.info.settings
+
+    @property
+    def classes_at_start(self) -> tuple[str, ...]:
+        return self.info.settings.classes
+
+    @property
+    def encoder(self) -> str | None:
+        """The encoder's name, "given" where the source brought features, or None before one is chosen."""
+        return OWN_FEATURES if self.info.own_features else self.info.encoder
+
+    @property
+    def artifacts(self) -> Path:
+        return self.folder / "artifacts"
+
+    @property
+    def work(self) -> Path:
+        return self.folder / "work"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all items that can be used are in the pool, with their features."""
+        return self._table is not None and not self._waiting
+
+    @property
+    def total(self) -> int:
+        """How many items there will be, as far as is known."""
+        return (0 if self._table is None else len(self._table)) + len(self._waiting)
+
+    @property
+    def pool(self) -> Pool:
+        """The items in the order that never changes, with their features."""
+        if self._pool is None:
+            table = self._require_table()
+            features = item_table.open_features(self.folder, len(table))
+            base, now = (None, None) if self.source is None else (self.source.base, self.source.pool)
+            self._pool = item_table.make_pool(table, features, self.classes_at_start, base, now)
+        return self._pool
+
+    @property
+    def features(self) -> np.ndarray:
+        """(n, d), memory-mapped."""
+        features = self.pool.features
+        assert features is not None
+        return features
+
+    @property
+    def features_path(self) -> Path:
+        """The file of exactly these features, for another process."""
+        return item_table.features_path(self.folder, len(self._require_table()))
+
+    @property
+    def seed_labels(self) -> dict[int, str]:
+        """The labels that items came with, by row, of the classes that the project begins with."""
+        known = set(self.classes_at_start)
+        return {row: name for row, name in self.source_labels.items() if name in known}
+
+    @property
+    def source_labels(self) -> dict[int, str]:
+        """All labels that items came with, by row, whether or not their classes are the project's."""
+        labels = self._require_table()["label"].to_pylist()
+        return {row: name.strip() for row, name in enumerate(labels) if name is not None}
+
+    def prepare(self, report_progress: ReportProgress | None = None, quiet: bool = True) -> None:
+        """Make the features that are missing. One process at a time: hold the project's lock.
+
+        `report_progress` gets how many items are done, of how many; what it raises ends the call, and what was
+        computed is kept. Unless `quiet`, a progress bar is drawn on the terminal too. Where only new items fail, the
+        project stays as it was, and a note says why.
+        """
+        with errors_in_one_line():
+            if self._table is None:
+                self._embed_waiting(report_progress, quiet)
+            else:
+                self._grow(report_progress, quiet)
+            for path in (self.artifacts, self.work):
+                path.mkdir(exist_ok=True)
+
+    def _require_table(self) -> Any:
+        if self._table is None:
+            raise UnderstudyError(f"{self.folder} has no features yet; prepare() makes them")
+        return self._table
+
+    def _find_new_rows(self) -> list[int]:
+        """Rows of the source to embed: those that are new, less those that could not be used and have not changed."""
+        if self.source is None:
+            return []
+        pool = self.source.pool
+        new = list(range(len(pool))) if self._table is None else item_table.match_items(self._table, pool)[1]
+        tried = item_faults.stamps_of_unusable(self._left_out)
+        return [row for row in new if pool.ids[row] not in tried or tried[pool.ids[row]] != self.source.stamp(row)]
+
+    def _grow(self, report_progress: ReportProgress | None, quiet: bool) -> None:
+        """Note what changed in the source, and add what is new there."""
+        table = self._require_table()
+        if self.source is not None:
+            known = item_table.match_items(table, self.source.pool)[0]
+            changed = item_faults.changed_files(self.pool, table)
+            changed += item_faults.changed_texts(self.pool, table, self.source.pool, known)
+            self.notes += item_faults.describe_changes(changed, len(table) - len(known), str(self.info.origin))
+        if not self._waiting:
+            return
+        wanted = count_of(self._waiting, "new item")
+        try:
+            self._embed_waiting(report_progress, quiet)
+        except Interrupted:
+            raise
+        except UnderstudyError as error:
+            self._waiting = []
+            self.notes.append(f"{wanted} could not be added: {' '.join(str(error).split())}")
+
+    def _embed_waiting(self, report_progress: ReportProgress | None, quiet: bool) -> None:
+        """Embed the rows that wait, and add them at the end of the pool."""
+        if self.source is None:
+            raise UnderstudyError(
+                f"{self.info.origin} is not there and {self.folder} not finished; put it back or delete the project"
+            )
+        before = 0 if self._table is None else len(self._table)
+        pool = self.source.pool if before == 0 else self.source.pool.take(self._waiting)
+        draft = self.work / "embedding"
+        if self.info.own_features:
+            new = self._take_features(self.source, pool, report_progress)
+        else:
+            self.work.mkdir(exist_ok=True)
+            encoder = self._require_encoder()
+            new = compute_features(
+                pool,
+                encoder,
+                draft,
+                source=self.name,
+                draws_bar=not quiet,
+                on_progress=partial(self._pass_on_progress, report_progress, ""),
+                on_wait=partial(self._pass_on_progress, report_progress, encoder.name, 0, len(pool)),
+            )
+        taken = [] if self._table is None else self._table["id"].to_pylist()
+        names = item_table.number_taken_names(new.pool.ids, taken)
+        rows = item_table.make_rows(new.pool, self.source.base, names, new.marks, self.info.import_labels)
+        # Before the table, so that whenever it is there, what was left out of it is known.
+        known_faults = {item.fault for item in self._left_out}
+        self._left_out = item_faults.add_faults(self._left_out, new.faults, self.source)
+        item_faults.write_left_out(self.folder, self._left_out)
+        self._table = item_table.append_items(self.folder, self._table, rows, new.features)
+        self._pool, self._waiting, self.added = None, [], (len(self._table) - before if before else 0)
+        self._note_left_out([fault for fault in new.faults if fault not in known_faults])
+        with suppress(OSError):
+            shutil.rmtree(draft)
+
+    def _take_features(self, source: SourceData, pool: Pool, report_progress: ReportProgress | None) -> EmbeddedItems:
+        """The features that the source brings."""
+        assert pool.features is not None
+        if source.made_by != self.info.made_by:
+            raise UnderstudyError(f"{self.info.origin} was embedded anew, by another encoder; begin another project")
+        if report_progress is not None:
+            report_progress(len(pool), len(pool))
+        return EmbeddedItems(pool, pool.features, item_table.content_marks(pool), list(source.pool.faults))
+
+    def _pass_on_progress(self, report_progress: ReportProgress | None, awaited: str, done: int, total: int) -> None:
+        """Report the progress; `awaited` is the encoder that another process uses, if this one has to wait for it."""
+        self.held_up = (
+            f"another process is computing features of {awaited}; when it is done, this goes on" if awaited else ""
+        )
+        note = f"this waited for another process, which computed features of {awaited}"
+        if awaited and note not in self.notes:
+            self.notes.append(note)
+        if report_progress is not None:
+            report_progress(done, total)
+
+    def _note_left_out(self, faults: Sequence[Fault]) -> None:
+        unused = [fault for fault in faults if not fault.used]
+        if unused:
+            path = self.folder / item_faults.FILE
+            self.notes.append(f"{count_of(unused, 'item')} left out, all listed in {path}; the first: {unused[0]}")
+
+    def _require_encoder(self) -> Encoder:
+        """The project's encoder. Where none was named, the best that works here is chosen and written down."""
+        if self._encoder is None and self.info.encoder is not None:
+            self._encoder = encoder_for(self.info.encoder, self.kind, self.device)
+        if self._encoder is None:
+            self._encoder, note = choose_encoder(self.kind, self.device)
+            self.notes.append(note)
+            self.info = replace(self.info, encoder=self._encoder.name)
+            self.info.write(self.folder)
+        return self._encoder
+
+
+# -- made or opened --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    """What the caller of `create_or_open` asked for; None where nothing was given."""
+
+    classes: tuple[str, ...] | None
+    encoder: str | None
+    store: str | None
+    columns: dict[str, str] | None
+    import_labels: bool
+    device: str
+    settings: Mapping[str, Any]
 
 
 def create_or_open(
@@ -37,172 +316,160 @@ def create_or_open(
 ) -> Project:
     """The project of a source, made if there is none yet; or the project in a folder.
 
-    `overrides` are settings by name; None means that one was not given. `folder_labels=False` takes no labels from
-    the source: folders are no classes then, and of a label column only the classes are taken. What contradicts a
-    project that exists is a Conflict.
+    `overrides` are settings by name; None means that one was not given. `folder_labels=False` imports no labels from
+    the source: folders are not classes then, and of a label column only the classes are taken. What contradicts a
+    project that exists is a UsageError.
     """
-    given = _given_classes(classes, classes_file)
-    settings = checked({name: value for name, value in overrides.items() if value is not None})
+    wishes = _Wishes(
+        classes=_given_classes(classes, classes_file),
+        encoder=encoder,
+        store=store,
+        columns=None if columns is None else dict(columns),
+        import_labels=folder_labels and not demo,
+        device=device,
+        settings=check_settings({name: value for name, value in overrides.items() if value is not None}),
+    )
     if demo and source is not None:
         raise UsageError(f"the demo brings its own data; leave out {source} or --demo")
-    source = DEMO_SET if demo else source
+    source = DEMO_DATASET if demo else source
     with errors_in_one_line():
-        folder = folder_for(source, project, demo)
+        folder = folder_for(source, project, demo=demo)
         if is_project(folder):
-            data = None if _is_same(source, folder) else source
-            return _reopen(folder, data, given, encoder, store, columns, device, settings)
+            return _reopen(folder, None if _is_project_itself(source, folder) else source, wishes)
         if source is None:
-            raise UsageError(f"{folder} is no project; give the data to label as well, or a project's folder")
-        if not origins.is_named(source) and is_project(Path(source).expanduser()):
+            raise UsageError(f"{folder} is not a project; give the data to label as well, or a project's folder")
+        if not is_dataset_name(source) and is_project(Path(source).expanduser()):
             raise UsageError(f"{source} is a project already; give it alone, without --project")
-        labels = folder_labels and not demo
-        return _create(folder, source, given, encoder, store, columns, labels, device, settings)
+        return _create(folder, source, wishes)
 
 
-def _create(
-    folder: Path,
-    data: str | Path,
-    given: tuple[str, ...] | None,
-    encoder: str | None,
-    store: str | None,
-    columns: Mapping[str, str] | None,
-    import_labels: bool,
-    device: str,
-    settings: Mapping[str, Any],
-) -> Project:
-    """A new project. Nothing is written before all that was given has been looked at."""
-    path = None if origins.is_named(data) else Path(data).expanduser()
+def _create(folder: Path, data: str | Path, wishes: _Wishes) -> Project:
+    """A new project. Everything given is checked before anything is written."""
+    path = None if is_dataset_name(data) else Path(data).expanduser()
     require_room(folder, path)
-    source = origins.opened(data, columns)
-    found = origins.classes_of(source, given, import_labels)
-    if encoder is not None:
+    source = open_source(data, wishes.columns)
+    classes = initial_classes(source, wishes.classes, wishes.import_labels)
+    encoder = None
+    if wishes.encoder is not None:
         _require_items(source)
-    made = None if encoder is None else encoder_choice.named(encoder, source.kind, device)
-    named = None if columns is None else dict(columns)
-    about = About(
+        encoder = encoder_for(wishes.encoder, source.kind, wishes.device)
+    if path is None:
+        origin = SourceLocation(name=str(data), columns=wishes.columns)
+    else:
+        origin = SourceLocation.of_path(path, folder, wishes.columns)
+    info = ProjectInfo(
         name=printable(name_of(folder)),
         kind=source.kind,
-        origin=Origin(name=str(data), columns=named) if path is None else Origin.of_path(path, folder, named),
-        settings=Settings(**{**settings, "classes": found.names}),
-        encoder=encoder,
-        own_features=source.pool.features is not None and encoder is None,
+        origin=origin,
+        settings=Settings(**{**wishes.settings, "classes": classes.names}),
+        encoder=wishes.encoder,
+        own_features=source.pool.features is not None and wishes.encoder is None,
         made_by=source.made_by,
-        import_labels=found.import_labels,
-        classes_from="source" if found.from_source else "given",
-        store=None if store is None else kept_url(store),
+        import_labels=classes.import_labels,
+        classes_from="source" if classes.from_source else "given",
+        store=None if wishes.store is None else kept_url(wishes.store),
     )
     folder.mkdir(parents=True, exist_ok=True)
-    about.write(folder)
-    url = store_of(folder, about.store, store)
-    return Project(folder, about, source, url, notes=(*source.notes, *found.notes), device=device, encoder=made)
+    info.write(folder)
+    return Project(
+        folder,
+        info,
+        source,
+        store_url_of(folder, info.store, wishes.store),
+        notes=(*source.notes, *classes.notes),
+        device=wishes.device,
+        encoder=encoder,
+    )
 
 
-def _reopen(
-    folder: Path,
-    data: str | Path | None,
-    given: tuple[str, ...] | None,
-    encoder: str | None,
-    store: str | None,
-    columns: Mapping[str, str] | None,
-    device: str,
-    settings: Mapping[str, Any],
-) -> Project:
-    """The project in a folder, if what is given now does not contradict it."""
-    about = project_file.read(folder)
-    url = store_of(folder, about.store, store)
-    is_begun = (folder / pools.ITEMS).exists()
+def _reopen(folder: Path, data: str | Path | None, wishes: _Wishes) -> Project:
+    """The project in a folder, if what is asked for does not contradict it."""
+    info = read_info(folder)
+    store_url = store_url_of(folder, info.store, wishes.store)
+    is_begun = (folder / item_table.FILE).exists()
     if is_begun:
-        _require_same(folder, about, given, encoder, settings)
-    if columns is not None and dict(columns) != about.origin.columns:
-        named = about.origin.columns or "that have the usual names"
-        raise UsageError(f"{folder} was made with the columns {named}; leave out --columns")
-    about = _moved(folder, about, data)
-    source, notes = _found_again(folder, about)
+        _require_same(folder, info, wishes)
+    if wishes.columns is not None and wishes.columns != info.origin.columns:
+        columns = info.origin.columns or "that have the usual names"
+        raise UsageError(f"{folder} was made with the columns {columns}; leave out --columns")
+    info = _follow_data(folder, info, data)
+    source, notes = _find_source(folder, info)
     if not is_begun and source is not None:
-        about = _redrafted(about, source, given, encoder, device, settings)
-        about.write(folder)
-    names = new_names(source, about, given or ())
-    return Project(folder, about, source, url, new_classes=names, notes=notes, device=device)
+        info = _redraft(info, source, wishes)
+        info.write(folder)
+    new_classes = _find_new_classes(source, info, wishes.classes or ())
+    return Project(folder, info, source, store_url, new_classes=new_classes, notes=notes, device=wishes.device)
 
 
-def _redrafted(
-    about: About,
-    source: origins.Source,
-    given: tuple[str, ...] | None,
-    encoder: str | None,
-    device: str,
-    settings: Mapping[str, Any],
-) -> About:
-    """What is given now, in place of what was given before: nothing was labelled yet, so nothing is lost."""
-    if encoder is not None:
+def _redraft(info: ProjectInfo, source: SourceData, wishes: _Wishes) -> ProjectInfo:
+    """The project with what is asked for now: nothing was labelled yet, so nothing is lost."""
+    if wishes.encoder is not None:
         _require_items(source)
-        encoder_choice.named(encoder, source.kind, device)
-        about = replace(about, encoder=encoder, own_features=False)
-    kept = about.settings.classes if about.classes_from == "given" else None
-    found = origins.classes_of(source, kept if given is None else given, about.import_labels)
-    changed = {**about.settings.to_json(), **settings, "classes": found.names}
-    return replace(about, settings=Settings.from_json(changed), classes_from="source" if found.from_source else "given")
+        encoder_for(wishes.encoder, source.kind, wishes.device)  # an error if it does not fit
+        info = replace(info, encoder=wishes.encoder, own_features=False)
+    before = info.settings.classes if info.classes_from == "given" else None
+    classes = initial_classes(source, before if wishes.classes is None else wishes.classes, info.import_labels)
+    settings = Settings.from_json({**info.settings.to_json(), **wishes.settings, "classes": classes.names})
+    return replace(info, settings=settings, classes_from="source" if classes.from_source else "given")
 
 
-def _require_same(
-    folder: Path, about: About, given: tuple[str, ...] | None, encoder: str | None, settings: Mapping[str, Any]
-) -> None:
-    """An error where something is given that a project has settled otherwise."""
-    missing = [name for name in about.settings.classes if given is not None and name not in given]
+def _require_same(folder: Path, info: ProjectInfo, wishes: _Wishes) -> None:
+    """An error where something else is asked for than the project has."""
+    missing = [name for name in info.settings.classes if wishes.classes is not None and name not in wishes.classes]
     if missing:
         raise UsageError(f"{folder} has the class {missing[0]}, which stays; name all its classes, or none")
-    before = "the features that its data brought" if about.own_features else about.encoder
-    if encoder is not None and encoder != before:
+    before = "the features that its data brought" if info.own_features else info.encoder
+    if wishes.encoder is not None and wishes.encoder != before:
         raise UsageError(
-            f"{folder} was made with {before}, which stays; for {encoder} begin another with --project NEW"
+            f"{folder} was made with {before}, which stays; for {wishes.encoder} begin another with --project NEW"
         )
-    stays = about.settings.to_json()
-    for name, value in settings.items():
+    stays = info.settings.to_json()
+    for name, value in wishes.settings.items():
         if value != stays[name]:
             before = "the method's own" if stays[name] is None else stays[name]
             raise UsageError(f"{folder} was made with {name} = {before}, which stays; {value} is for a new project")
 
 
-def _require_items(source: origins.Source) -> None:
+def _require_items(source: SourceData) -> None:
     if source.pool.items is None:
         raise UsageError(f"{source.name} has features and no items, so there is nothing to encode; drop --encoder")
 
 
-def _found_again(folder: Path, about: About) -> tuple[origins.Source | None, tuple[str, ...]]:
-    """The project's data, or a note: what was done can be looked at and taken out without it."""
+def _find_source(folder: Path, info: ProjectInfo) -> tuple[SourceData | None, tuple[str, ...]]:
+    """The project's data with its notes; or None and a note, since labels can be read and exported without it."""
     reason = ""
     try:
-        source = origins.reopened(about.origin, folder)
+        source = reopen_source(info.origin, folder)
     except UnderstudyError as error:
         source, reason = None, f" ({' '.join(str(error).split())})"
     if source is None:
-        return None, (f"{about.origin} cannot be had{reason}: nothing new is looked for, and images may be missing",)
-    if source.kind != about.kind:
-        raise Conflict(f"{about.origin} holds {source.kind}s now, the project {about.kind}s; put its data back")
-    if about.own_features and source.pool.features is None:
-        raise Conflict(f"{about.origin} has no features any more, and the project uses them; put its data back")
+        return None, (f"{info.origin} cannot be read{reason}: new items are not looked for, and images may be missing",)
+    if source.kind != info.kind:
+        raise Conflict(f"{info.origin} holds {source.kind}s now, the project {info.kind}s; put its data back")
+    if info.own_features and source.pool.features is None:
+        raise Conflict(f"{info.origin} has no features any more, and the project uses them; put its data back")
     return source, source.notes
 
 
-def _moved(folder: Path, about: About, data: str | Path | None) -> About:
-    """The project with its data at the path given now, if that is where it went; an error if it is other data."""
-    origin = about.origin
+def _follow_data(folder: Path, info: ProjectInfo, data: str | Path | None) -> ProjectInfo:
+    """The project with its data at the path given now, if it was moved there; an error if it is other data."""
+    origin = info.origin
     if data is None or (origin.name is not None and str(data) == origin.name):
-        return about
-    if origin.name is None and not origins.is_named(data):
-        path, place = Path(data).expanduser(), origin.place(folder)
-        if place is not None and path.exists() and place.resolve() == path.resolve():
-            return about
-        if place is None and path.exists():
-            about = replace(about, origin=Origin.of_path(path, folder, origin.columns))
-            about.write(folder)
-            return about
+        return info
+    if origin.name is None and not is_dataset_name(data):
+        path, known = Path(data).expanduser(), origin.find(folder)
+        if known is not None and path.exists() and known.resolve() == path.resolve():
+            return info
+        if known is None and path.exists():
+            info = replace(info, origin=SourceLocation.of_path(path, folder, origin.columns))
+            info.write(folder)
+            return info
     raise UsageError(f"{folder} is the project of {origin}, not of {data}; give another --project")
 
 
-def _is_same(source: str | Path | None, folder: Path) -> bool:
-    """Whether the source is the project's folder itself, or there is none."""
-    if source is None or origins.is_named(source):
+def _is_project_itself(source: str | Path | None, folder: Path) -> bool:
+    """Whether the source is the project's folder itself, or none was given."""
+    if source is None or is_dataset_name(source):
         return source is None
     path = Path(source).expanduser()
     return is_project(path) and path.resolve() == folder.resolve()
@@ -212,5 +479,13 @@ def _given_classes(classes: Sequence[str] | None, file: Path | None) -> tuple[st
     if classes is not None and file is not None:
         raise UsageError("classes are given by name or in a file, not both; leave out one")
     if file is not None:
-        return origins.from_file(file)
+        return read_classes_file(file)
     return None if classes is None else checked_classes(classes)
+
+
+def _find_new_classes(source: SourceData | None, info: ProjectInfo, given: Sequence[str]) -> tuple[str, ...]:
+    """Classes that are given or found now and that the project did not begin with."""
+    found: Sequence[str] = ()
+    if source is not None and info.classes_from == "source" and info.import_labels:
+        found = source_classes(source.pool)
+    return tuple(dict.fromkeys(name for name in (*given, *found) if name not in info.settings.classes))

@@ -1,4 +1,7 @@
-"""`project.json`: what a project is, written whole. Where its data is stands in it twice, so that both may move."""
+"""`project.json`, which says what a project is; and where a project lies: beside its data, never inside it.
+
+The path of the data is written twice, relative to the project and absolute, so that both may be moved.
+"""
 
 import json
 import os
@@ -7,21 +10,30 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from understudy.data.files import write_atomically
+from understudy.data import hub
+from understudy.data.features import default_folder
+from understudy.data.files import is_draft, write_atomically
 from understudy.data.items import Kind
+from understudy.data.sources import known_names
 from understudy.errors import UnderstudyError, UsageError
+from understudy.messages import UPGRADE
 from understudy.projects.settings import Settings
 from understudy.store_urls import full_url, kept_url, sqlite_url
 from understudy.version import __version__
 
-FORMAT: Final = 2  # the first knew one method of choosing; 2 names it
+FORMAT: Final = 2  # 1 knew only one method of choosing; 2 names the method
 FILE: Final = "project.json"
 LOG: Final = "log.sqlite3"
+SUFFIX: Final = ".understudy"  # of the folder of a project
+DEMO_FOLDER: Final = "understudy-demo"
+
+
+# -- what it says ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Where the items come from: the name of a data set, or a path, from the project's folder and from the root."""
+class SourceLocation:
+    """Where the items come from: the name of a data set, or a path, relative to the project and absolute."""
 
     name: str | None = None
     relative: str | None = None
@@ -29,7 +41,7 @@ class Origin:
     columns: dict[str, str] | None = None
 
     @classmethod
-    def of_path(cls, path: Path, project: Path, columns: dict[str, str] | None) -> "Origin":
+    def of_path(cls, path: Path, project: Path, columns: dict[str, str] | None) -> "SourceLocation":
         # The path as people wrote it, links and all: what a link leads to may be another thing tomorrow.
         there = path.absolute()
         try:
@@ -38,8 +50,8 @@ class Origin:
             relative = None
         return cls(relative=relative, absolute=str(there), columns=columns)
 
-    def place(self, project: Path) -> Path | None:
-        """The path, beside the project or where it once was; None for a name, or where nothing is there."""
+    def find(self, project: Path) -> Path | None:
+        """The path, relative to the project or where it once was; None for a name, or where nothing is there."""
         beside = [] if self.relative is None else [Path(os.path.normpath(project.absolute() / self.relative))]
         once = [] if self.absolute is None else [Path(self.absolute)]
         return next((path for path in (*beside, *once) if path.exists()), None)
@@ -49,7 +61,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class About:
+class ProjectInfo:
     """What stands in `project.json`. `encoder` is None until one is chosen, or where the source brings features.
 
     `classes_from`: "given" by people, or taken from the "source" with its labels. `store`: a database's URL without
@@ -58,7 +70,7 @@ class About:
 
     name: str
     kind: Kind
-    origin: Origin
+    origin: SourceLocation
     settings: Settings
     encoder: str | None = None
     own_features: bool = False
@@ -75,11 +87,7 @@ class About:
         write_atomically(folder / FILE, (text + "\n").encode())
 
 
-def is_project(folder: Path) -> bool:
-    return (folder / FILE).is_file()
-
-
-def read(folder: Path) -> About:
+def read_info(folder: Path) -> ProjectInfo:
     """What the project in a folder is."""
     path = folder / FILE
     try:
@@ -87,23 +95,25 @@ def read(folder: Path) -> About:
         version = found["format"]
         if isinstance(version, int) and version > FORMAT:
             raise UnderstudyError(
-                f"{folder} is a project of format {version}, this version reads {FORMAT}; install a newer understudy"
+                f"{folder} has format {version}, this version reads up to {FORMAT}; upgrade: {UPGRADE}"
             )
-        known = {field.name for field in fields(About)}
+        known = {field.name for field in fields(ProjectInfo)}
         values = {name: value for name, value in found.items() if name in known}
-        origin = Origin(**values.pop("origin"))
-        return About(**{**values, "origin": origin, "settings": Settings.from_json(values["settings"])})
+        origin = SourceLocation(**values.pop("origin"))
+        return ProjectInfo(**{**values, "origin": origin, "settings": Settings.from_json(values["settings"])})
     except UnderstudyError:
         raise
     except FileNotFoundError as error:
-        raise UsageError(f"{folder} is no project: it has no {FILE}; give the data, or the project's folder") from error
+        raise UsageError(
+            f"{folder} is not a project: it has no {FILE}; give the data, or the project's folder"
+        ) from error
     except OSError as error:
         raise UnderstudyError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
-    except Exception as error:  # other JSON than was written: each reader of it meets that in its own way
-        raise UnderstudyError(f"{path} is damaged; put it back from a copy, or make the project anew") from error
+    except Exception as error:  # JSON of another shape fails in as many ways as there are types
+        raise UnderstudyError(f"{path} is damaged; restore it from a backup, or make the project anew") from error
 
 
-def store_of(folder: Path, kept: str | None, given: str | None) -> str:
+def store_url_of(folder: Path, kept: str | None, given: str | None) -> str:
     """The URL to connect to: the one given, with its password; an error where the project's log is elsewhere."""
     if given is None:
         return kept or sqlite_url(folder.absolute() / LOG)
@@ -113,3 +123,52 @@ def store_of(folder: Path, kept: str | None, given: str | None) -> str:
             f"the log of {folder} is {where}, not {kept_url(given)}; leave out the store, or give that one"
         )
     return full_url(given)
+
+
+# -- where it lies ---------------------------------------------------------------------------------------------
+
+
+def is_project(folder: Path) -> bool:
+    return (folder / FILE).is_file()
+
+
+def is_dataset_name(source: str | Path) -> bool:
+    """Whether this is the name of a data set rather than a path."""
+    return isinstance(source, str) and (source in known_names() or source.startswith(hub.PREFIX))
+
+
+def folder_for(source: str | Path | None, project: Path | None = None, *, demo: bool = False) -> Path:
+    """The project's folder: the one given, the source if it is a project, or one beside the source."""
+    if project is not None:
+        return project.expanduser()
+    if demo:
+        return Path(DEMO_FOLDER)
+    if source is None:
+        raise UsageError("there is nothing to label; give a folder of images, a file, a project, or --demo")
+    path = Path(source).expanduser()
+    if not is_dataset_name(source) and is_project(path):
+        return path
+    features = default_folder(str(path) if not is_dataset_name(source) else str(source))
+    return features.with_name(features.name.removesuffix(".features") + SUFFIX)
+
+
+def name_of(folder: Path) -> str:
+    """What the project in a folder is called."""
+    return folder.absolute().name.removesuffix(SUFFIX) or "project"
+
+
+def require_room(folder: Path, source: Path | None) -> None:
+    """An error unless a new project can be made here: nothing there, or an empty folder outside of the images."""
+    if source is not None and source.is_dir():
+        inner, outer = folder.resolve(), source.resolve()
+        if inner == outer or inner.is_relative_to(outer):
+            raise UsageError(f"{folder} lies in {source}, whose images are to be labelled; give another --project")
+    if not os.path.lexists(folder):
+        return
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is a file; a project needs a folder, so give another --project")
+    # What a kill left before there was a project, or a file manager put there, is in nobody's way.
+    names = (entry.name for entry in folder.iterdir())
+    found = sorted(name for name in names if not is_draft(name) and not name.startswith(".DS_Store"))
+    if found:
+        raise UsageError(f"{folder} is not a project but holds {found[0]!r}; give --project a new or an empty folder")

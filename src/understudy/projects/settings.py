@@ -1,4 +1,4 @@
-"""What a labelling project was set up with. It stays as it was when the project was made."""
+"""The settings of a project, which stay as they were when it was made."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -11,30 +11,31 @@ from understudy.data.class_names import checked_classes
 from understudy.data.items import printable
 from understudy.errors import UsageError
 
-MOST_SECONDS: Final = 7 * 24 * 3600.0  # a lease that outlives a week serves nobody
+MAX_LEASE_SECONDS: Final = 7 * 24 * 3600.0
 
-NUMBERS: Final = {  # the lowest and the highest that make sense
+NUMBER_RANGES: Final = {  # the lowest and the highest value
     "audit_share": (0.0, 0.5),
     "agreement_share": (0.0, 1.0),
-    "lease_seconds": (1.0, MOST_SECONDS),
+    "lease_seconds": (1.0, MAX_LEASE_SECONDS),
     "retrain_growth": (1.01, 100.0),
 }
-WHOLE_NUMBERS: Final = {
+WHOLE_NUMBER_RANGES: Final = {
     "seed": (0, 2**63 - 1),
     "retrain_at_most": (1, 1_000_000),
     "basis_size": (1, 100_000),
 }
-FIRST_METHOD: Final = "paper"  # of projects that do not name one: there was no other when they were made
+METHOD_IF_UNNAMED: Final = "paper"  # the only one there was when such projects were made
 
 
 @dataclass(frozen=True)
 class Settings:
     """The choices of a project; all but the classes have defaults that fit most.
 
-    `audit_share` is the share of items that are drawn by lot and only judge models. `agreement_share` is the share
-    that two people are asked for. A model is trained when the labels have grown by `retrain_growth`, and at the
-    latest after `retrain_at_most` new ones. `classes` are those at the start; more are added while labelling.
-    `method` is the surrogate's, and `basis_size` None the number of basis points that the method itself takes.
+    `audit_share` is the share of items that become audit items: a random sample that only measures models.
+    `agreement_share` is the share that two people are asked for. A model is trained when the labels have grown by the
+    factor `retrain_growth`, and at the latest after `retrain_at_most` new ones. `classes` are those at the start; more
+    are added while labelling. `method` is the surrogate's, and `basis_size` None the number of basis points that the
+    method itself chooses.
     """
 
     classes: tuple[str, ...] = ()
@@ -49,7 +50,7 @@ class Settings:
     method: str = "understudy"
 
     def __post_init__(self) -> None:
-        for name, value in checked(vars(self)).items():
+        for name, value in check_settings(vars(self)).items():
             object.__setattr__(self, name, value)
 
     def to_json(self) -> dict[str, Any]:
@@ -62,14 +63,14 @@ class Settings:
 
         A setting this version does not know is an error, not a loss. A project keeps the method it began with.
         """
-        return cls(**checked({"method": FIRST_METHOD, **values}))
+        return cls(**check_settings({"method": METHOD_IF_UNNAMED, **values}))
 
 
 NAMES: Final = tuple(field.name for field in fields(Settings))
 
 
-def checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Some settings, each of its type and within its bounds; an error that names the first that is not."""
+def check_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Some settings by name, each of its type and within its range; an error names the first that is not."""
     unknown = sorted(str(name) for name in values if name not in NAMES)
     if unknown:
         raise UsageError(f"there is no setting {printable(unknown[0])}; there are {', '.join(NAMES)}")
@@ -78,26 +79,26 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
         if name == "classes":
             found[name] = checked_classes(value)
         elif name == "learner":
-            found[name] = _checked_learner(value)
+            found[name] = _check_learner(value)
         elif name == "method":
-            found[name] = _checked_method(value)
+            found[name] = _check_method(value)
         elif name == "basis_size" and value is None:
             found[name] = None
-        elif name in NUMBERS:
-            least, most = NUMBERS[name]
+        elif name in NUMBER_RANGES:
+            least, most = NUMBER_RANGES[name]
             found[name] = check_number(name, value, least=least, most=most)
         else:
-            found[name] = check_whole_number(name, value, *WHOLE_NUMBERS[name])
+            found[name] = check_whole_number(name, value, *WHOLE_NUMBER_RANGES[name])
     return found
 
 
-def _checked_learner(name: object) -> str:
+def _check_learner(name: object) -> str:
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise UsageError(f"learner must be a name such as modern; got {name!r}")
     return name.strip()
 
 
-def _checked_method(name: object) -> str:
+def _check_method(name: object) -> str:
     if not isinstance(name, str) or name not in METHODS:
         raise UsageError(f"method must be {' or '.join(METHODS)}; got {name!r}")
     return name

@@ -11,9 +11,8 @@ from understudy.labels.class_folders import write_class_folders
 from understudy.labels.formats import format_named, read_labels
 from understudy.labels.imported_labels import Imported, Tally
 from understudy.messages import list_some
-from understudy.projects.places import folder_for
 from understudy.projects.project import Project, create_or_open
-from understudy.projects.project_file import is_project
+from understudy.projects.project_file import folder_for, is_project
 from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.opening import open_session
@@ -23,7 +22,7 @@ from understudy.sessions.training.artifacts import Artifacts
 
 def _project_at(source: str, store: str | None = None) -> Project:
     """The project that is there: its own folder, or the one beside this data."""
-    folder = folder_for(source, None, demo=False)
+    folder = folder_for(source)
     if not is_project(folder):
         raise UsageError(f"{source} has no project; make one with: understudy label {source}")
     return create_or_open(project=folder, store=store)

@@ -14,10 +14,10 @@ from PIL import Image
 from tests.sessions.label_data import image, images, pixels, prepared, texts
 from understudy.data.embedding import embed
 from understudy.data.encoders import make_encoder
-from understudy.data.shown_items import real_paths
+from understudy.data.pinned_images import real_paths
 from understudy.data.sources import load
 from understudy.errors import UnderstudyError
-from understudy.projects import pools
+from understudy.projects import item_table
 from understudy.projects.project import create_or_open
 
 SMALL = "pixels?size=4"
@@ -55,9 +55,10 @@ def test_a_kill_between_features_and_items_leaves_the_pool_as_it_was(photos: Pat
     before = prepared(photos, encoder=SMALL)
     images(photos, ["a.png"], first=10)
     code = (
-        "import os, signal, sys\nfrom understudy.projects import pools\n"
+        "import os, signal, sys\nfrom understudy.projects import item_table\n"
         "from understudy.projects.project import create_or_open\n"
-        "pools.atomic_file = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\ncreate_or_open(sys.argv[1]).prepare()\n"
+        "item_table.atomic_file = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "create_or_open(sys.argv[1]).prepare()\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(photos)], check=False)
     assert done.returncode == -signal.SIGKILL
@@ -112,7 +113,7 @@ def test_texts_with_names_keep_what_was_embedded(tmp_path: Path) -> None:
     assert project.pool.ids == ("x", "y", "z")
     assert [project.pool.item(row) for row in range(3)] == ["one", "two", "three"]
     assert "1 item changed" in project.notes[0]
-    assert "y (reads otherwise in the source now)" in project.notes[0]
+    assert "y (reads differently in the source now)" in project.notes[0]
 
 
 def test_images_of_an_array_are_found_wherever_they_stand(tmp_path: Path) -> None:
@@ -190,11 +191,11 @@ def test_features_of_another_encoder_are_not_mixed_in(photos: Path, tmp_path: Pa
 def test_damage_is_said_in_one_line(photos: Path) -> None:
     project = prepared(photos, encoder=SMALL)
     kept = (project.folder / "items.parquet").read_bytes()
-    newer = pools.SCHEMA.with_metadata({"understudy.items": "9"})
+    newer = item_table.SCHEMA.with_metadata({"understudy.items": "9"})
     for content, said in (
         (b"nonsense", "is damaged"),
         (b"", "is damaged"),
-        (None, "has format 9, this version reads 1"),
+        (None, "has format 9, this version reads up to 1"),
     ):
         if content is None:
             pq.write_table(newer.empty_table(), project.folder / "items.parquet")
@@ -204,7 +205,7 @@ def test_damage_is_said_in_one_line(photos: Path) -> None:
             create_or_open(photos)
     (project.folder / "items.parquet").write_bytes(kept)
     shutil.rmtree(project.folder / "features")
-    with pytest.raises(UnderstudyError, match="is not there or damaged"):
+    with pytest.raises(UnderstudyError, match="is missing or damaged"):
         _ = create_or_open(photos).pool
 
 
@@ -226,7 +227,7 @@ def test_real_paths_follow_links_of_folders_and_files(tmp_path: Path) -> None:
 
 
 def test_names_that_are_taken_get_a_number() -> None:
-    assert pools.free_names(["a", "b", "a"], ["a", "a (2)"]) == ["a (3)", "b", "a (4)"]
+    assert item_table.number_taken_names(["a", "b", "a"], ["a", "a (2)"]) == ["a (3)", "b", "a (4)"]
 
 
 def test_pictures_are_as_they_were_made(photos: Path) -> None:

@@ -1,4 +1,4 @@
-"""From what people point at to a pool to label: what is in it now, and the classes and labels it brings."""
+"""The data of a project as it is now: its items, and the classes and labels that it brings."""
 
 import os
 from collections import Counter
@@ -6,83 +6,77 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from understudy.data import hub
 from understudy.data.class_names import checked_classes
 from understudy.data.datasets import load_named
 from understudy.data.features import is_features, read_about
 from understudy.data.items import ImageFiles, Kind, Stamp, StoredImages, lies_in
+from understudy.data.pinned_images import real_paths
 from understudy.data.pool import Pool
-from understudy.data.shown_items import real_paths
 from understudy.data.sources import known_names, load
 from understudy.errors import UnderstudyError, UsageError
 from understudy.messages import count_of, list_some
-from understudy.projects.project_file import Origin
+from understudy.projects.project_file import SourceLocation, is_dataset_name
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """What was found: a pool, the folder its files are named from, and what a person should know of it."""
+class SourceData:
+    """What is there: a pool, the folder that its paths are relative to, and notes for people."""
 
     name: str
     pool: Pool
     base: Path | None = None
-    file: Path | None = None  # where all items are in one
-    is_folder: bool = False  # of images: classes are folders
-    made_by: str | None = None  # the identity of the encoder, of a features folder
+    file: Path | None = None  # the one file that holds all items
+    is_folder: bool = False  # of images, whose folders may be classes
+    made_by: str | None = None  # the identity of the encoder, where this is a features folder
     notes: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:
         return "text" if self.pool.items is None else self.pool.items.kind
 
-    def stamp(self, place: int) -> Stamp | None:
-        """What changes when an item changes: of its file, or of the file that holds all."""
-        own = None if self.pool.items is None else self.pool.items.stamp(place)
+    def stamp(self, row: int) -> Stamp | None:
+        """What changes when an item changes: the stamp of its file, or of the file that holds all."""
+        own = None if self.pool.items is None else self.pool.items.stamp(row)
         if own is None and self.file is not None:
             status = self.file.stat()
             own = status.st_size, status.st_mtime_ns
         return own
 
 
-def is_named(source: str | Path) -> bool:
-    """Whether this is the name of a data set and no path."""
-    return isinstance(source, str) and (source in known_names() or source.startswith(hub.PREFIX))
-
-
-def opened(source: str | Path, columns: Mapping[str, str] | None) -> Source:
-    """The source that people name now. A name that is a path as well is an error."""
+def open_source(source: str | Path, columns: Mapping[str, str] | None) -> SourceData:
+    """The data that people name: a data set or a path. A name that is also a path is an error."""
     dataset = load(source, columns=columns)
-    return _of_pool(dataset.name, dataset.pool, None if is_named(source) else Path(source).expanduser())
+    return _with_notes(dataset.name, dataset.pool, None if is_dataset_name(source) else Path(source).expanduser())
 
 
-def reopened(origin: Origin, project: Path) -> Source | None:
-    """The source of a project, or None where it is not there now."""
+def reopen_source(origin: SourceLocation, project: Path) -> SourceData | None:
+    """The data of a project, or None where it is not there now."""
     if origin.name is not None:
         named = load_named(origin.name) if origin.name in known_names() else load(origin.name, columns=origin.columns)
-        return _of_pool(named.name, named.pool, None)
-    place = origin.place(project)
-    return None if place is None else opened(place, origin.columns)
+        return _with_notes(named.name, named.pool, None)
+    path = origin.find(project)
+    return None if path is None else open_source(path, origin.columns)
 
 
-def _of_pool(name: str, pool: Pool, path: Path | None) -> Source:
+def _with_notes(name: str, pool: Pool, path: Path | None) -> SourceData:
     notes = []
     if pool.items is None:
         notes.append(
             f"{name} has features and nothing to show: its {count_of(pool.ids, 'item')} are shown by their names"
         )
     if path is None:
-        return Source(name, pool, notes=tuple(notes))
+        return SourceData(name, pool, notes=tuple(notes))
     is_folder = path.is_dir() and pool.features is None
     base = path if path.is_dir() else path.parent
-    if isinstance(pool.items, StoredImages):  # what a project holds is shown to others
+    if isinstance(pool.items, StoredImages):  # whoever labels sees what a project holds
         pool = replace(pool, items=pool.items.confined_to(base))
     if isinstance(pool.items, ImageFiles) and not path.is_dir():
-        notes += _outside(path, pool.items)
+        notes += _note_files_outside(path, pool.items)
     made_by = str(read_about(path)["identity"]) if path.is_dir() and is_features(path) else None
-    return Source(name, pool, base, None if path.is_dir() else path, is_folder, made_by, tuple(notes))
+    return SourceData(name, pool, base, None if path.is_dir() else path, is_folder, made_by, tuple(notes))
 
 
-def _outside(table: Path, items: ImageFiles) -> list[str]:
+def _note_files_outside(table: Path, items: ImageFiles) -> list[str]:
     """A note on files that a table lists and that do not lie in its folder."""
     folder = os.path.realpath(table.parent)
     listed = zip(items.names, real_paths(items.paths), strict=True)
@@ -94,7 +88,7 @@ def _outside(table: Path, items: ImageFiles) -> list[str]:
     ]
 
 
-def from_file(path: Path) -> tuple[str, ...]:
+def read_classes_file(path: Path) -> tuple[str, ...]:
     """Classes in a text file, one a line; empty lines do not count."""
     try:
         lines = path.expanduser().read_text(encoding="utf-8-sig").splitlines()
@@ -106,8 +100,8 @@ def from_file(path: Path) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Classes:
-    """The classes a project begins with, whether the source gave them, and whether its labels are taken."""
+class InitialClasses:
+    """The classes a project begins with, whether the source gave them, and whether its labels are imported."""
 
     names: tuple[str, ...]
     from_source: bool
@@ -115,31 +109,35 @@ class Classes:
     notes: tuple[str, ...] = ()
 
 
-def classes_of(source: Source, given: Sequence[str] | None, import_labels: bool) -> Classes:
-    """What people gave, else what the source has. Folders are no classes where their labels are not wanted, or where
-    there is one alone.
+def initial_classes(source: SourceData, given: Sequence[str] | None, import_labels: bool) -> InitialClasses:
+    """The classes that people gave, else those that the source has.
+
+    Folders of images are not classes where their labels are not wanted, or where there is only one folder.
     """
     pool = source.pool
     labelled = Counter(label for label in labels_of(pool) if label >= 0)
     counts = {pool.classes[label]: n for label, n in sorted(labelled.items())}
     if given is not None:
         known = checked_classes(given)
-        return Classes(known, False, import_labels, _others(counts, known) if import_labels else ())
+        return InitialClasses(known, False, import_labels, _note_other_classes(counts, known) if import_labels else ())
     if source.is_folder and not import_labels:
-        return Classes((), False, False)
+        return InitialClasses((), False, False)
     if source.is_folder and len(pool.classes) == 1:
-        note = f"all images lie in one folder, {pool.classes[0]}, which is taken for no class; name it with --classes"
-        return Classes((), False, False, (note,))
-    return Classes(checked_classes(pool.classes), True, import_labels)
+        note = (
+            f"all images lie in one folder, {pool.classes[0]}, which is not taken for a class; name it with --classes"
+        )
+        return InitialClasses((), False, False, (note,))
+    return InitialClasses(checked_classes(pool.classes), True, import_labels)
 
 
-def _others(counts: Mapping[str, int], known: Sequence[str]) -> tuple[str, ...]:
-    """A note on labels that are none of the classes given."""
+def _note_other_classes(counts: Mapping[str, int], known: Sequence[str]) -> tuple[str, ...]:
+    """A note on items whose label is none of the classes given."""
     foreign = {name: n for name, n in counts.items() if name.strip() not in known}
     if not foreign:
         return ()
     return (
-        f"{sum(foreign.values()):,} items are of no class you gave ({list_some(foreign)}); they are to be labelled",
+        f"{count_of(sum(foreign.values()), 'item')} came with labels that are none of the classes you gave "
+        f"({list_some(foreign)}); they are to be labelled",
     )
 
 

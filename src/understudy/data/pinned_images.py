@@ -1,4 +1,4 @@
-"""Images of a project that are shown: only the files that were listed, and only what is still what it was."""
+"""Images that stay what they were when they were listed: other files or pixels in their place are never read."""
 
 import io
 import os
@@ -13,7 +13,7 @@ from understudy.data.features import digest_of
 from understudy.data.items import ArrayImages, ImageFiles, Items, Kind, Stamp, content_of
 
 
-class PinnedImages:
+class PinnedImageFiles:
     """Images in files, by real paths. One that has become a link since is not followed: it could lead anywhere."""
 
     kind: Kind = "image"
@@ -38,12 +38,15 @@ class PinnedImages:
     def stamp(self, row: int) -> Stamp | None:
         return self.files.stamp(row)
 
-    def take(self, rows: Sequence[int]) -> "PinnedImages":
-        return PinnedImages([self.paths[row] for row in rows], [self.names[row] for row in rows])
+    def take(self, rows: Sequence[int]) -> "PinnedImageFiles":
+        return PinnedImageFiles([self.paths[row] for row in rows], [self.names[row] for row in rows])
 
 
-class SourceImages:
-    """Images inside an array or a table, read as files from there. `rows` says where each is; some may be gone."""
+class PinnedSourceImages:
+    """Images inside an array or a table, each known by its digest.
+
+    `rows` says where each is now; some may be gone.
+    """
 
     kind: Kind = "image"
 
@@ -72,9 +75,11 @@ class SourceImages:
     def stamp(self, row: int) -> Stamp | None:
         return None
 
-    def take(self, rows: Sequence[int]) -> "SourceImages":
+    def take(self, rows: Sequence[int]) -> "PinnedSourceImages":
         kept = {new: self.rows[row] for new, row in enumerate(rows) if row in self.rows}
-        return SourceImages(self.items, kept, [self.names[row] for row in rows], [self.digests[row] for row in rows])
+        return PinnedSourceImages(
+            self.items, kept, [self.names[row] for row in rows], [self.digests[row] for row in rows]
+        )
 
 
 def _as_png(items: ArrayImages, row: int, content: bytes) -> bytes:
@@ -84,7 +89,7 @@ def _as_png(items: ArrayImages, row: int, content: bytes) -> bytes:
 
 
 def real_paths(paths: Iterable[Path]) -> Iterator[str]:
-    """Paths with every link followed. Folders are looked up once: there are fewer than files."""
+    """Paths with every link followed. Each folder is looked up once only: there are fewer of them than files."""
     folders: dict[str, str] = {}
     for path in paths:
         above, name = os.path.split(path)

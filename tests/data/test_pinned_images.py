@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.sessions.label_data import images, prepared
-from understudy.data import shown_items, user_folders
+from understudy.data import pinned_images, user_folders
 from understudy.data.encoders import make_encoder
 from understudy.data.faults import ItemFault
 from understudy.data.feature_store import open_store
@@ -61,7 +61,7 @@ def test_a_file_that_becomes_a_link_between_the_look_and_the_reading_is_not_foll
         photo.symlink_to(tmp_path / "secret.png")
         return content_of(path, name, follow=follow)
 
-    monkeypatch.setattr(shown_items, "content_of", swapped)
+    monkeypatch.setattr(pinned_images, "content_of", swapped)
     with pytest.raises(ItemFault, match="cannot be read"):
         items.read(0)
 
