@@ -191,3 +191,22 @@ def test_the_readme_imports_from_the_front_door() -> None:
 
 def test_the_readme_counts_the_strategies_right() -> None:
     assert f"There are {len(STRATEGIES)} strategies" in DOCS["README.md"]
+
+
+def exists(path: str) -> bool:
+    return (ROOT / path).exists() or (ROOT / "src" / "understudy" / path).exists()
+
+
+def text_of(path: str) -> str:
+    inside = ROOT / "src" / "understudy" / path
+    return (inside if inside.exists() else ROOT / path).read_text()
+
+
+def test_the_architecture_names_files_that_are_there_and_what_is_in_them() -> None:
+    text = " ".join(FENCE.sub("", DOCS["architecture.md"]).split())
+    paths = set(re.findall(r"`([\w/-]+/[\w-]*(?:\.\w+)?)`", text))
+    assert len(paths) > 20
+    assert sorted(path for path in paths if not exists(path)) == []
+    named = re.findall(r"`(\w+)(?:\.(\w+))?` in `([\w/]+\.\w+)`", text)
+    assert len(named) > 8
+    assert [(name, path) for *names, path in named for name in names if name and name not in text_of(path)] == []
