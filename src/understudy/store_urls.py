@@ -1,4 +1,4 @@
-"""The URL of the log of a project: how it is written, kept in a file, and shown."""
+"""The URL of a project's log: SQLite or PostgreSQL, and without a password wherever it is written or shown."""
 
 import re
 from pathlib import Path
@@ -11,28 +11,28 @@ POSTGRES: Final = ("postgresql", "postgres", "postgresql+psycopg")
 
 
 def sqlite_url(path: Path) -> str:
-    """The URL of a log in a file."""
+    """The URL of a log in an SQLite file."""
     return f"{SQLITE}{path}"
 
 
 def without_password(url: str) -> str:
-    """The URL as it may be shown and kept. PostgreSQL finds a password in PGPASSWORD or ~/.pgpass by itself."""
+    """The URL as it may be shown and written down. PostgreSQL itself reads a password from PGPASSWORD or ~/.pgpass."""
     if url.startswith(SQLITE):
         return url
-    scheme, found, rest = url.partition("://")
-    place, asks, query = rest.partition("?")
-    place = re.sub(r"^([^:/@]*):.*@", r"\1@", place)  # to the last @, lest half a password stays where it holds one
+    scheme, separator, rest = url.partition("://")
+    place, mark, query = rest.partition("?")
+    place = re.sub(r"^([^:/@]*):.*@", r"\1@", place)  # up to the last @: a password may hold one
     kept = "&".join(part for part in query.split("&") if not part.lower().startswith(("password=", "sslpassword=")))
-    return scheme + found + place + (asks and kept and asks) + kept
+    return scheme + separator + place + (mark and kept and mark) + kept
 
 
 def kept_url(url: str) -> str:
-    """Where a log is, without a password, as it may be written down."""
+    """The full URL of a log without a password, as project.json keeps it."""
     return without_password(full_url(url))
 
 
 def full_url(url: str) -> str:
-    """The URL of a log, the path of a file from the root: from another folder, one from here would be another log."""
+    """The URL of a log with an absolute path: a relative one would name another log in another folder."""
     if url.startswith(SQLITE):
         path = url.removeprefix(SQLITE)
         if path in ("", ":memory:"):

@@ -1,1 +1,1 @@
-"""Labels in and out, in the formats that people have."""
+"""The formats that labels are imported from and exported to, one module each."""

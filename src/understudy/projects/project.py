@@ -288,7 +288,7 @@ class Project:
 
 
 @dataclass(frozen=True)
-class _Wishes:
+class _Request:
     """What the caller of `create_or_open` asked for; None where nothing was given."""
 
     classes: tuple[str, ...] | None
@@ -320,7 +320,7 @@ def create_or_open(
     the source: folders are not classes then, and of a label column only the classes are taken. What contradicts a
     project that exists is a UsageError.
     """
-    wishes = _Wishes(
+    request = _Request(
         classes=_given_classes(classes, classes_file),
         encoder=encoder,
         store=store,
@@ -335,39 +335,39 @@ def create_or_open(
     with errors_in_one_line():
         folder = folder_for(source, project, demo=demo)
         if is_project(folder):
-            return _reopen(folder, None if _is_project_itself(source, folder) else source, wishes)
+            return _reopen(folder, None if _is_project_itself(source, folder) else source, request)
         if source is None:
             raise UsageError(f"{folder} is not a project; give the data to label as well, or a project's folder")
         if not is_dataset_name(source) and is_project(Path(source).expanduser()):
             raise UsageError(f"{source} is a project already; give it alone, without --project")
-        return _create(folder, source, wishes)
+        return _create(folder, source, request)
 
 
-def _create(folder: Path, data: str | Path, wishes: _Wishes) -> Project:
+def _create(folder: Path, data: str | Path, request: _Request) -> Project:
     """A new project. Everything given is checked before anything is written."""
     path = None if is_dataset_name(data) else Path(data).expanduser()
     require_room(folder, path)
-    source = open_source(data, wishes.columns)
-    classes = initial_classes(source, wishes.classes, wishes.import_labels)
+    source = open_source(data, request.columns)
+    classes = initial_classes(source, request.classes, request.import_labels)
     encoder = None
-    if wishes.encoder is not None:
+    if request.encoder is not None:
         _require_items(source)
-        encoder = encoder_for(wishes.encoder, source.kind, wishes.device)
+        encoder = encoder_for(request.encoder, source.kind, request.device)
     if path is None:
-        origin = SourceLocation(name=str(data), columns=wishes.columns)
+        origin = SourceLocation(name=str(data), columns=request.columns)
     else:
-        origin = SourceLocation.of_path(path, folder, wishes.columns)
+        origin = SourceLocation.of_path(path, folder, request.columns)
     info = ProjectInfo(
         name=printable(name_of(folder)),
         kind=source.kind,
         origin=origin,
-        settings=Settings(**{**wishes.settings, "classes": classes.names}),
-        encoder=wishes.encoder,
-        own_features=source.pool.features is not None and wishes.encoder is None,
+        settings=Settings(**{**request.settings, "classes": classes.names}),
+        encoder=request.encoder,
+        own_features=source.pool.features is not None and request.encoder is None,
         made_by=source.made_by,
         import_labels=classes.import_labels,
         classes_from="source" if classes.from_source else "given",
-        store=None if wishes.store is None else kept_url(wishes.store),
+        store=None if request.store is None else kept_url(request.store),
     )
     folder.mkdir(parents=True, exist_ok=True)
     info.write(folder)
@@ -375,56 +375,56 @@ def _create(folder: Path, data: str | Path, wishes: _Wishes) -> Project:
         folder,
         info,
         source,
-        store_url_of(folder, info.store, wishes.store),
+        store_url_of(folder, info.store, request.store),
         notes=(*source.notes, *classes.notes),
-        device=wishes.device,
+        device=request.device,
         encoder=encoder,
     )
 
 
-def _reopen(folder: Path, data: str | Path | None, wishes: _Wishes) -> Project:
+def _reopen(folder: Path, data: str | Path | None, request: _Request) -> Project:
     """The project in a folder, if what is asked for does not contradict it."""
     info = read_info(folder)
-    store_url = store_url_of(folder, info.store, wishes.store)
+    store_url = store_url_of(folder, info.store, request.store)
     is_begun = (folder / item_table.FILE).exists()
     if is_begun:
-        _require_same(folder, info, wishes)
-    if wishes.columns is not None and wishes.columns != info.origin.columns:
+        _require_same(folder, info, request)
+    if request.columns is not None and request.columns != info.origin.columns:
         columns = info.origin.columns or "that have the usual names"
         raise UsageError(f"{folder} was made with the columns {columns}; leave out --columns")
     info = _follow_data(folder, info, data)
     source, notes = _find_source(folder, info)
     if not is_begun and source is not None:
-        info = _redraft(info, source, wishes)
+        info = _redraft(info, source, request)
         info.write(folder)
-    new_classes = _find_new_classes(source, info, wishes.classes or ())
-    return Project(folder, info, source, store_url, new_classes=new_classes, notes=notes, device=wishes.device)
+    new_classes = _find_new_classes(source, info, request.classes or ())
+    return Project(folder, info, source, store_url, new_classes=new_classes, notes=notes, device=request.device)
 
 
-def _redraft(info: ProjectInfo, source: SourceData, wishes: _Wishes) -> ProjectInfo:
+def _redraft(info: ProjectInfo, source: SourceData, request: _Request) -> ProjectInfo:
     """The project with what is asked for now: nothing was labelled yet, so nothing is lost."""
-    if wishes.encoder is not None:
+    if request.encoder is not None:
         _require_items(source)
-        encoder_for(wishes.encoder, source.kind, wishes.device)  # an error if it does not fit
-        info = replace(info, encoder=wishes.encoder, own_features=False)
+        encoder_for(request.encoder, source.kind, request.device)  # an error if it does not fit
+        info = replace(info, encoder=request.encoder, own_features=False)
     before = info.settings.classes if info.classes_from == "given" else None
-    classes = initial_classes(source, before if wishes.classes is None else wishes.classes, info.import_labels)
-    settings = Settings.from_json({**info.settings.to_json(), **wishes.settings, "classes": classes.names})
+    classes = initial_classes(source, before if request.classes is None else request.classes, info.import_labels)
+    settings = Settings.from_json({**info.settings.to_json(), **request.settings, "classes": classes.names})
     return replace(info, settings=settings, classes_from="source" if classes.from_source else "given")
 
 
-def _require_same(folder: Path, info: ProjectInfo, wishes: _Wishes) -> None:
+def _require_same(folder: Path, info: ProjectInfo, request: _Request) -> None:
     """An error where something else is asked for than the project has."""
-    missing = [name for name in info.settings.classes if wishes.classes is not None and name not in wishes.classes]
+    missing = [name for name in info.settings.classes if request.classes is not None and name not in request.classes]
     if missing:
         raise UsageError(f"{folder} has the class {missing[0]}, which stays; name all its classes, or none")
     before = "the features that its data brought" if info.own_features else info.encoder
-    if wishes.encoder is not None and wishes.encoder != before:
+    if request.encoder is not None and request.encoder != before:
         raise UsageError(
-            f"{folder} was made with {before}, which stays; for {wishes.encoder} begin another with --project NEW"
+            f"{folder} was made with {before}, which stays; for {request.encoder} begin another with --project NEW"
         )
     stays = info.settings.to_json()
-    for name, value in wishes.settings.items():
+    for name, value in request.settings.items():
         if value != stays[name]:
             before = "the method's own" if stays[name] is None else stays[name]
             raise UsageError(f"{folder} was made with {name} = {before}, which stays; {value} is for a new project")
