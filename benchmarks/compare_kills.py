@@ -8,19 +8,16 @@ rounds more were stored and a random moment passed, so that every kill hits work
 
 import argparse
 import hashlib
-import json
 import os
-import platform
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from kill_results import measure_in_scratch
 
 STRATEGIES = ("surrogate", "surrogate_blind", "surrogate_uniform", "badge", "typiclust", "random", "learning_loss",
               "weight_schedule(distillation=True)")  # fmt: skip
@@ -109,14 +106,7 @@ def main() -> None:
     parser.add_argument("--longest", type=float, default=0.5, help="Seconds after a round within which it is killed.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        result = measure(given, Path(scratch))
-    result |= {"torch": torch.__version__, "machine": platform.machine(), "cores": os.cpu_count()}
-    if given.out is not None:
-        given.out.write_text(json.dumps(result, indent=1) + "\n")
-    if not result["identical"]:
-        raise SystemExit(1)
+    measure_in_scratch(measure, parser.parse_args(), cores=os.cpu_count())
 
 
 if __name__ == "__main__":

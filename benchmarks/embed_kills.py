@@ -10,17 +10,15 @@ import argparse
 import hashlib
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from kill_results import measure_in_scratch
 from PIL import Image
 
 FILES = ("features.npy", "items.parquet", "faults.jsonl", "embedding.json")
@@ -132,13 +130,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        result = measure(given, Path(scratch))
-    result |= {"device": given.device, "torch": torch.__version__, "machine": platform.machine()}
-    if given.out is not None:
-        given.out.write_text(json.dumps(result, indent=1) + "\n")
-    if not result["identical"]:
-        raise SystemExit(1)
+    measure_in_scratch(measure, given, device=given.device)
 
 
 if __name__ == "__main__":

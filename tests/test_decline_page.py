@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from tests.benchmarks.scripts import script
+from understudy.experiments.statistics import half_width
 
 page, keep = script("decline_page"), script("decline_keep")
 TEXT = (Path(__file__).parents[1] / "docs" / "paper-late-decline.md").read_text()
@@ -53,7 +54,7 @@ def test_early_labels_do_no_harm_and_late_choices_do(kept: Any) -> None:
     assert len(switched) == 5
     assert min(switched) > 0.5
     back = np.array(list(page.differences(at, "margin>literal@2000", "literal").values()))
-    half = page.half_width(back.std(ddof=1), 4, 5)
+    half = half_width(back.std(ddof=1), 5)
     assert f"{back.mean():.2f} ± {half:.2f} better than from its own (five repetitions, all positive)" in SENTENCES
     assert back.min() > 0
 

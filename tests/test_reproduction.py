@@ -13,6 +13,7 @@ from understudy.experiments.report import write_report
 from understudy.experiments.results import CEILING, Results
 
 page = script("page")
+table_on = script("page_tables").table_on
 text_claims = script("text_claims")
 FOLDERS = sorted(file.parent for file in PAPER.glob("*/experiment.json"))
 REPORTED = [folder for folder in FOLDERS if folder.name != "sweep-cifar10"]
@@ -25,7 +26,7 @@ def text() -> str:
 
 @pytest.mark.parametrize("name", list(page.TABLES))
 def test_a_table_of_the_page_is_what_the_files_say(text: str, name: str) -> None:
-    assert page.below(text, name) == page.TABLES[name](), "run python benchmarks/paper/page.py"
+    assert table_on(text, name) == page.TABLES[name](), "run python benchmarks/paper/page.py"
 
 
 def test_the_verdicts_are_those_of_the_kept_results() -> None:

@@ -6,6 +6,7 @@ The area of a curve is that over the labels, in `nothing` that over their logari
 Intervals are of paired differences (95 %, t); p is Wilcoxon's, corrected by Holm for the number of rivals.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,10 @@ import numpy as np
 
 from understudy.experiments.curves import Curves
 from understudy.experiments.results import Results
-from understudy.experiments.statistics import holm, log_area, paired, signed_rank_p
+from understudy.experiments.statistics import TESTED_FROM, holm, log_area, paired, same_digits, signed_rank_p
+
+sys.path.append(str(Path(__file__).parents[1]))  # what pages share lives there
+from page_tables import fill_tables, markdown_table
 
 HERE: Final = Path(__file__).parent
 KEPT: Final = HERE / "results"
@@ -36,7 +40,6 @@ CONDITIONS: Final = {
     "cifar100-rows1000": "CIFAR-100, a pool of 1,000",
     "fashion_mnist-rows1000": "FashionMNIST, a pool of 1,000",
 }
-ENOUGH_TO_TEST: Final = 10  # repetitions
 
 
 def curves_of(experiment: str) -> Curves | None:
@@ -54,11 +57,6 @@ def curves_of(experiment: str) -> Curves | None:
 
 def areas_of(curves: Curves, log: bool) -> dict[str, np.ndarray]:
     return {name: log_area(curves, name) if log else curves.area(name) for name in curves.accuracy}
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in lines)
 
 
 def signed(value: float, digits: int = 2) -> str:
@@ -82,8 +80,8 @@ def leading(experiments: Mapping[str, str], log: bool = False) -> str:
         areas = areas_of(curves, log)
         rivals = [name for name in areas if name != OURS]
         best = max(rivals, key=lambda name: float(areas[name].mean()))
-        p = holm(np.array([signed_rank_p(np.round(areas[OURS] - areas[name], 12)) for name in rivals]))
-        tested = f"{p.max():.3f}" if curves.repeats >= ENOUGH_TO_TEST else "-"
+        p = holm(np.array([signed_rank_p(same_digits(areas[OURS] - areas[name])) for name in rivals]))
+        tested = f"{p.max():.3f}" if curves.repeats >= TESTED_FROM else "-"
         # All share the first budget, unless each chose its own rows.
         first = 0 if log else 1
         gaps = {
@@ -99,7 +97,7 @@ def leading(experiments: Mapping[str, str], log: bool = False) -> str:
             f"{signed(gaps[least][1])} at {least:,} (`{gaps[least][0]}`)", str(curves.repeats),
         ])  # fmt: skip
     heads = ["", "area", "best rival", "difference", "largest p", "least ahead of the best there", "n"]
-    return table(heads, rows)
+    return markdown_table(heads, rows)
 
 
 def of_study(study: str) -> dict[str, str]:
@@ -141,7 +139,7 @@ def budgets(experiments: Mapping[str, str], shown: Sequence[str]) -> str:
             cells = [f"**{100 * m:.1f}**" if np.isclose(m, best[at]) else f"{100 * m:.1f}"
                      for at, m in zip(found.schedule, means, strict=True)]  # fmt: skip
             rows.append([f"`{name}`", *cells])
-        parts.append(f"**{title}**\n\n" + table(["", *(f"{at:,}" for at in found.schedule)], rows))
+        parts.append(f"**{title}**\n\n" + markdown_table(["", *(f"{at:,}" for at in found.schedule)], rows))
     return "\n\n".join(parts)
 
 
@@ -182,7 +180,7 @@ def ablations() -> str:
                 cells.append(points(one.area(name) - one.area(OURS)))
         rows.append([f"`{name}`", *cells])
     rows[1:] = sorted(rows[1:])
-    return table(["", *found], rows)
+    return markdown_table(["", *found], rows)
 
 
 def decline() -> str:
@@ -196,7 +194,7 @@ def decline() -> str:
         cells = [f"{100 * value:.1f}" for value in values.mean(0)]
         against = "" if name == "margin" else points(values[:, -1] - accuracy["margin"][:, -1])
         rows.append([f"`{name}`", *cells, against])
-    return table(["", *(f"{at:,}" for at in paths.schedule), "minus `margin` at the end"], rows)
+    return markdown_table(["", *(f"{at:,}" for at in paths.schedule), "minus `margin` at the end"], rows)
 
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
@@ -212,27 +210,6 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
 }
 
 
-def marks(name: str) -> tuple[str, str]:
-    return f"<!-- {name} -->", f"<!-- end of {name} -->"
-
-
-def below(text: str, name: str) -> str:
-    """What stands between the marks of a table."""
-    start, end = marks(name)
-    if text.count(start) != 1 or text.count(end) != 1:
-        raise ValueError(f"the page has one {start} and one {end}")
-    return text.split(start)[1].split(end)[0].strip()
-
-
-def filled(text: str) -> str:
-    for name, make in TABLES.items():
-        below(text, name)
-        start, end = marks(name)
-        before, rest = text.split(start)
-        text = f"{before}{start}\n{make()}\n{end}{rest.split(end)[1]}"
-    return text
-
-
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text()))
+    PAGE.write_text(fill_tables(PAGE.read_text(), TABLES))
     print(PAGE)

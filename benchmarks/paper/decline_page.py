@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from decline_report import Record, by_variant, gain, read, table
-from scipy import stats
+from decline_report import Record, Values, by_variant, differences, gain, read, table
+
+from understudy.experiments.statistics import half_width, pooled_deviation
 
 ROOT: Final = Path(__file__).parents[2]
 KEPT: Final = Path(__file__).parent / "results" / "decline"
 PAGE: Final = ROOT / "docs" / "paper-late-decline.md"
 POOL: Final = "cifar100_resnet50_pca256"
-Values = dict[str, dict[Any, float]]
 STATES: Final = (("random", 600), ("literal", 1000), ("random", 2000), ("literal", 2000), ("literal", 4000))
 SETS: Final = {
     "cifar100-modern": "CIFAR-100, modern head",
@@ -53,23 +53,15 @@ SWITCHES: Final = (
 # -- differences ------------------------------------------------------------------------------------------------------
 
 
-def differences(values: Values, name: str, reference: str) -> dict[Any, float]:
-    """By repetition, where both have it."""
-    own, other = values.get(name, {}), values.get(reference, {})
-    return {key: own[key] - other[key] for key in sorted(own.keys() & other.keys())}
-
-
-def pooled(values: Values, reference: str, least: int = 2) -> tuple[float, int]:
+def pooled(values: Values, reference: str) -> tuple[float, int]:
     """The deviation of paired differences over all variants of enough repetitions, and its degrees of freedom."""
-    many = [list(differences(values, name, reference).values()) for name in values if name != reference]
-    many = [some for some in many if len(some) >= least and np.ptp(some) > 0]
-    squares = sum(float(((np.array(some) - np.mean(some)) ** 2).sum()) for some in many)
-    freedom = sum(len(some) - 1 for some in many)
-    return ((squares / freedom) ** 0.5, freedom) if freedom else (float("nan"), 0)
+    return pooled_deviation(list(differences(values, name, reference).values()) for name in values if name != reference)
 
 
-def half_width(deviation: float, freedom: int, n: int) -> float:
-    return float(stats.t.ppf(0.975, freedom) * deviation / n**0.5) if freedom else float("nan")
+def pooled_half_width(values: Values, reference: str, n: int) -> float:
+    """That of the interval of a mean of n differences, by the deviation of all variants."""
+    deviation, freedom = pooled(values, reference)
+    return half_width(deviation, n, freedom)
 
 
 def cell(found: Sequence[float], half: float) -> str:
@@ -109,14 +101,13 @@ class Kept:
         """
         here = self.gains(state)
         found = differences(self.gains(state, cpu=True), name, reference) | differences(here, name, reference)
-        return list(found.values()), half_width(*pooled(here, reference), len(found)) if found else float("nan")
+        return list(found.values()), pooled_half_width(here, reference, len(found)) if found else float("nan")
 
     def curve(self, experiment: str, name: str, reference: str) -> tuple[np.ndarray, np.ndarray]:
         """Mean difference at each budget in points, and its half-width."""
         accuracy = self.curves[experiment]["accuracy"]
         found = 100 * (np.array(accuracy[name]) - np.array(accuracy[reference]))
-        half = stats.t.ppf(0.975, len(found) - 1) * found.std(0, ddof=1) / len(found) ** 0.5
-        return found.mean(0), half
+        return found.mean(0), half_width(found.std(0, ddof=1), len(found))
 
 
 def at_state(records: list[Record], state: tuple[str, int]) -> list[Record]:
@@ -161,7 +152,7 @@ def paths_table(records: list[Record], names: Sequence[str], reference: str = "m
         found = list(differences(at[budget], name, reference).values())
         if not np.any(found):
             return "0"
-        return cell(found, half_width(*pooled(at[budget], reference), len(found)))
+        return cell(found, pooled_half_width(at[budget], reference, len(found)))
 
     most = [max(len(found) for found in at[budget].values()) for budget in budgets]
     heads = [f"{budget:,} (n = {n})" for budget, n in zip(budgets, most, strict=True)]

@@ -14,10 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from understudy.experiments.curves import spread
+from understudy.experiments.statistics import paired_differences
+
 Record = dict[str, Any]
+Values = dict[str, dict[Any, float]]  # by variant and repetition
 REFERENCE: Final = "margin"
 # Colours of Okabe and Ito; others are grey.
-LOOKS: Final = {
+COLOURS: Final = {
     "literal": "#D55E00",
     "margin": "#0072B2",
     "badge": "#009E73",
@@ -52,17 +56,22 @@ def read(files: Iterable[Path]) -> dict[tuple[str, str, str], list[Record]]:
     return {group: list(records.values()) for group, records in found.items()}
 
 
-def paired(values: dict[str, dict[Any, float]], name: str, reference: str = REFERENCE) -> tuple[float, float, int]:
+def paired(values: Values, name: str, reference: str = REFERENCE) -> tuple[float, float, int]:
     """Mean difference from the reference over the repetitions that both have, its standard error, and their number."""
-    shared = sorted(values.get(name, {}).keys() & values.get(reference, {}).keys())
-    differences = np.array([values[name][key] - values[reference][key] for key in shared])
-    if not len(differences):
+    found = differences(values, name, reference)
+    if not found:
         return float("nan"), float("nan"), 0
-    error = differences.std(ddof=1) / len(differences) ** 0.5 if len(differences) > 1 else float("nan")
-    return float(differences.mean()), float(error), len(differences)
+    sample = np.array(list(found.values()))
+    return float(sample.mean()), spread(sample) / len(sample) ** 0.5, len(sample)
 
 
-def by_variant(records: Iterable[Record], value: Callable[[Record], float]) -> dict[str, dict[Any, float]]:
+def differences(values: Values, name: str, reference: str) -> dict[Any, float]:
+    """By repetition, where both have it, in the order of the repetitions."""
+    own, other = values.get(name, {}), values.get(reference, {})
+    return paired_differences({key: own[key] for key in sorted(own)}, other)
+
+
+def by_variant(records: Iterable[Record], value: Callable[[Record], float]) -> Values:
     """A number of every record, by variant and repetition."""
     found: dict[str, dict[Any, float]] = defaultdict(dict)
     for record in records:
@@ -208,9 +217,9 @@ def draw_gains(records: list[Record], out: Path) -> None:
         for place, name in enumerate(reversed(names)):
             mean, error, _ = paired(here, name)
             panel.errorbar(
-                mean, place, xerr=np.nan_to_num(error), fmt="o", markersize=4, color=LOOKS.get(name, "#888888")
+                mean, place, xerr=np.nan_to_num(error), fmt="o", markersize=4, color=COLOURS.get(name, "#888888")
             )
-        panel.axvline(0, color=LOOKS[REFERENCE], linewidth=0.8)
+        panel.axvline(0, color=COLOURS[REFERENCE], linewidth=0.8)
         panel.set_title(f"{state[2]:,} after {state[1]:,} {state[0]}", loc="left", fontsize=9)
         panel.set_xlabel(f"points, minus {REFERENCE}", fontsize=8)
         panel.spines[["top", "right"]].set_visible(False)
@@ -231,8 +240,8 @@ def draw_paths(records: list[Record], out: Path) -> None:
         for budget in budgets:
             here = by_variant([r for r in records if r["labels"] == budget], lambda r: 100 * r["accuracy"])
             curve.append(paired(here, name)[0])
-        known = name in LOOKS
-        left.plot(budgets, curve, color=LOOKS.get(name, "#bbbbbb"), linewidth=1.8 if known else 0.9, marker="o",
+        known = name in COLOURS
+        left.plot(budgets, curve, color=COLOURS.get(name, "#bbbbbb"), linewidth=1.8 if known else 0.9, marker="o",
                   markersize=3.5 if known else 0, label=name, zorder=2 + known)  # fmt: skip
         if not known:
             left.annotate(name, (budgets[-1], curve[-1]), fontsize=5.5, color="#888888")

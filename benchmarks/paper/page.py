@@ -4,6 +4,7 @@ python benchmarks/paper/page.py    # writes the tables into the page
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,9 @@ import text_claims
 from figures import SETS, SYSTEMS
 
 from understudy.experiments.results import Results
+
+sys.path.append(str(Path(__file__).parents[1]))  # what pages share lives there
+from page_tables import fill_tables, markdown_table
 
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE.parents[1] / "docs" / "paper-reproduction.md"
@@ -33,7 +37,7 @@ def kept(name: str, folder: Path = RESULTS) -> Any:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows))
+    return markdown_table(heads, rows, numbers="---")
 
 
 def give(value: Mapping[str, Any], digits: int = 1, times: float = 1.0) -> str:
@@ -339,35 +343,6 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
 }
 
 
-# -- the page ---------------------------------------------------------------------------------------------------------
-
-
-def marks(name: str) -> tuple[str, str]:
-    return f"<!-- {name} -->", f"<!-- end of {name} -->"
-
-
-def below(text: str, name: str) -> str:
-    """What stands between the marks of a table."""
-    start, end = marks(name)
-    if text.count(start) != 1 or text.count(end) != 1:
-        raise ValueError(f"the page has one {start} and one {end}")
-    return text.split(start)[1].split(end)[0].strip()
-
-
-def filled(text: str) -> str:
-    for name, make in TABLES.items():
-        below(text, name)
-        start, end = marks(name)
-        before, rest = text.split(start)
-        text = f"{before}{start}\n{make()}\n{end}{rest.split(end)[1]}"
-    return text
-
-
-def differing(text: str) -> Iterator[str]:
-    """The tables that are not what the files say."""
-    return (name for name, make in TABLES.items() if below(text, name) != make())
-
-
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text()))
+    PAGE.write_text(fill_tables(PAGE.read_text(), TABLES))
     print(PAGE)

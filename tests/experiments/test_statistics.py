@@ -15,6 +15,7 @@ from understudy.experiments.statistics import (
     contestants,
     early,
     friedman_p,
+    half_width,
     holm,
     labelling_efficiency,
     labels_saved,
@@ -23,7 +24,9 @@ from understudy.experiments.statistics import (
     mean_and_deviation,
     nemenyi,
     paired,
+    paired_differences,
     penalty_matrix,
+    pooled_deviation,
     rank_strategies,
     reference_of,
     rising,
@@ -470,3 +473,25 @@ def test_runs_are_the_longest_without_a_pair_that_differs() -> None:
     first_and_second = np.zeros((3, 3), dtype=bool)
     first_and_second[0, 1] = first_and_second[1, 0] = True
     assert runs_without(first_and_second) == [(1, 3)]  # 0 and 2 are not neighbours
+
+
+def test_a_half_width_is_that_of_the_paired_interval_and_may_have_more_freedom() -> None:
+    values = np.array([0.1, 0.4, 0.2, 0.7])
+    found = paired(values)
+    assert found.interval is not None
+    assert half_width(float(values.std(ddof=1)), 4) == pytest.approx((found.interval[1] - found.interval[0]) / 2)
+    each = half_width(np.stack([values, 2 * values], 1).std(0, ddof=1), 4)
+    assert each[1] == pytest.approx(2 * each[0])
+    assert half_width(1.0, 4, freedom=30) < half_width(1.0, 4)
+    assert np.isnan(half_width(1.0, 1))
+
+
+def test_differences_are_of_the_repetitions_that_both_have() -> None:
+    assert paired_differences({2: 0.5, 0: 0.75, 1: 0.5}, {0: 0.25, 2: 0.25, 9: 1.0}) == {2: 0.25, 0: 0.5}
+
+
+def test_a_pooled_deviation_counts_the_samples_that_vary() -> None:
+    deviation, freedom = pooled_deviation([[0.0, 2.0], [1.0, 5.0], [3.0], [4.0, 4.0]])
+    assert freedom == 2
+    assert deviation == pytest.approx(((2 + 8) / 2) ** 0.5)
+    assert pooled_deviation([[3.0]])[1] == 0

@@ -4,9 +4,9 @@ Each figure is explained in docs/statistics.md. Accuracies are fractions. Repeti
 taken within a repetition first. All budgets count: nothing here picks the best of several rounds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -23,6 +23,9 @@ RESAMPLES: Final = 10_000
 EARLY: Final = 1_000  # labels
 # Sums of the same accuracies may differ in their last digits. To this many decimals they are the same.
 DECIMALS: Final = 12
+
+Key = TypeVar("Key")
+Values = TypeVar("Values", float, np.ndarray)
 
 
 # What is compared with what
@@ -218,13 +221,40 @@ def paired(differences: Float[np.ndarray, "r"]) -> Difference:
     mean = float(differences.mean())
     if len(differences) == 1:
         return Difference(mean, None)
-    half = _critical_t(len(differences), CONFIDENCE) * float(differences.std(ddof=1)) / len(differences) ** 0.5
+    half = half_width(float(differences.std(ddof=1)), len(differences))
     return Difference(mean, (mean - half, mean + half))
 
 
-def _critical_t(repeats: int, confidence: float) -> float:
-    """What |t| of that many differences stays below with this probability if there is none on average."""
-    return float(t.ppf((1 + confidence) / 2, repeats - 1))
+def half_width(deviation: Values, n: int, freedom: int | None = None) -> Values:
+    """How far the 95 % t-interval of a mean of n values reaches to each side; NaN without a degree of freedom.
+
+    The standard deviation may come from more values than these, as a pooled one does; `freedom` says then of how many
+    degrees of freedom it is. Otherwise these are n - 1.
+    """
+    freedom = n - 1 if freedom is None else freedom
+    critical = _critical_t(freedom, CONFIDENCE) if freedom else float("nan")
+    return critical * deviation / n**0.5
+
+
+def _critical_t(freedom: int, confidence: float) -> float:
+    """What |t| stays below with this probability if the mean is zero."""
+    return float(t.ppf((1 + confidence) / 2, freedom))
+
+
+def paired_differences(one: Mapping[Key, float], other: Mapping[Key, float]) -> dict[Key, float]:
+    """How much more the first has, in each repetition that both have; in the order of the first."""
+    return {key: value - other[key] for key, value in one.items() if key in other}
+
+
+def pooled_deviation(samples: Iterable[Sequence[float]]) -> tuple[float, int]:
+    """The standard deviation within samples that share one, and its degrees of freedom; NaN and 0 where it has none.
+
+    Single values and samples that do not vary at all say nothing about it, and are left out.
+    """
+    many = [np.array(sample) for sample in samples if len(sample) > 1 and np.ptp(sample) > 0]
+    squares = sum(float(((sample - sample.mean()) ** 2).sum()) for sample in many)
+    freedom = sum(len(sample) - 1 for sample in many)
+    return ((squares / freedom) ** 0.5, freedom) if freedom else (float("nan"), 0)
 
 
 def bootstrap_interval(
@@ -319,7 +349,7 @@ def _significantly_better(values: Float[np.ndarray, "s r t"]) -> Bool[np.ndarray
     """Whether the first strategy beats the second at a budget, by the paired t-test (two-sided, 0.05)."""
     differences = same_digits(values[:, None] - values[None])  # (s, s, r, t)
     repeats = values.shape[1]
-    limit = _critical_t(repeats, 1 - SIGNIFICANT) * differences.std(2, ddof=1)
+    limit = _critical_t(repeats - 1, 1 - SIGNIFICANT) * differences.std(2, ddof=1)
     # Multiplied out, so that differences which are all the same count where they are not 0.
     better: np.ndarray = differences.mean(2) * repeats**0.5 > limit
     return better
