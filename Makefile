@@ -35,7 +35,7 @@ demo: $(STAMP)  ## compare four strategies on the digits: a table, and a report 
 	@$(BIN)/understudy demo
 
 test: $(STAMP)  ## run all tests, in two processes (TESTERS=4 make test: in four)
-	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile
+	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder
 
 check: $(STAMP)  ## format, lint, types, layers and documentation
 	$(BIN)/ruff format --check .

@@ -28,6 +28,34 @@ pytest_collect_file = Sybil(
 ).pytest()
 
 
+# `make test` hands files to its processes in this order: those that take longest (20 seconds or more by themselves) go
+# first, so that no process works on one of them while the others have nothing left to do.
+LONGEST = (
+    "tests/web/test_kills.py",
+    "tests/core/test_surrogate.py",
+    "tests/experiments/test_grid.py",
+    "tests/sessions/test_session.py",
+    "tests/web/test_page_team.py",
+    "tests/web/test_page.py",
+    "tests/experiments/test_kills.py",
+    "tests/sessions/training/test_training.py",
+    "tests/web/test_server.py",
+    "tests/sessions/test_learning.py",
+    "tests/test_loop.py",
+    "tests/test_journal.py",
+    "tests/learners/test_network.py",
+    "tests/experiments/test_run.py",
+    "tests/distributed/test_grid.py",
+    "tests/web/test_openapi.py",
+    "tests/test_time_limit.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {file: place for place, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(LONGEST)))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _interruptible() -> Iterator[None]:
     """SIGINT interrupts tests and what they start, also where the suite was started with SIGINT ignored.

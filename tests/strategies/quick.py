@@ -6,7 +6,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "vaal": {"iterations": 2, "batch_size": 8, "latent": 4},
     "ta_vaal": {"iterations": 2, "batch_size": 8, "latent": 4},
     "sraal": {"iterations": 2, "batch_size": 8, "latent": 4},
-    "bgadl": {"passes": 8, "iterations": 2},
+    "bgadl": {"passes": 8, "iterations": 1, "batch_size": 4, "latent": 4},
     "uncertain_gcn": {"epochs": 5},
     "core_gcn": {"epochs": 5},
     "dal": {"max_epochs": 3, "sub_batches": 3},
