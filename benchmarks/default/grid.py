@@ -57,7 +57,7 @@ LOOK_EVERY: Final = 0.5
 BENCHES_KEPT: Final = 3
 TOLD: Final = ("studies", "sets", "only", "device", "workers", "seconds", "again", "trial")  # not where files lie
 # Numbers in memory at once. BAIT's own limit is for a CPU; on a GPU a pick would be two hundred small steps.
-BAIT_BLOCK: Final = 1 << 24
+BAIT_NUMBERS_PER_BLOCK: Final = 1 << 24
 
 
 # -- one job ----------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def work(options: Options, until: float) -> int:
     torch.set_num_threads(1)
     threadpool_limits(1)
     if options.device.startswith("cuda"):
-        bait.BLOCK = BAIT_BLOCK  # type: ignore[misc]
+        bait.NUMBERS_PER_BLOCK = BAIT_NUMBERS_PER_BLOCK  # type: ignore[misc]
     for number, job in enumerate(options.jobs()):
         if time.time() > until:
             break

@@ -1,9 +1,10 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from tests.literal import gaussian as literal_gaussian
-from understudy.core import kernels
 from understudy.core.basis import centre_and_spread
 from understudy.core.features import Features
 from understudy.core.kernels import (
@@ -174,19 +175,16 @@ def test_a_large_pool_is_judged_by_a_seeded_sample_of_it() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_width_is_that_of_halving_with_all_sampled_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_width_is_that_of_halving_with_all_sampled_rows(seed: int) -> None:
     """A guess from a few rows only spares tries, right or wrong."""
     rng = np.random.default_rng(seed)
     X = np.concatenate([rng.normal(size=(1500, 6)), 4 * rng.normal(size=(20, 6))])
     features, origin = Features(X), torch.from_numpy(X.mean(0))
     U = torch.from_numpy(X[rng.choice(len(X), 60, replace=False)])
 
-    def width() -> float:
-        return explained_width(features, U, origin, 4.0, 0.9, 1e-6, np.random.default_rng(0))
+    def width(**guess: Any) -> float:
+        return explained_width(features, U, origin, 4.0, 0.9, 1e-6, np.random.default_rng(0), **guess)
 
     found = width()
-    monkeypatch.setattr(kernels, "SURE", 1e9)  # all rows are asked at every try
-    assert width() == found
-    monkeypatch.setattr(kernels, "SURE", 1.0)  # they are asked at the end alone
-    monkeypatch.setattr(kernels, "GUESSED_BY", 2)
-    assert width() == found
+    assert width(guess_margin=1e9) == found  # all rows are asked at every try
+    assert width(guess_margin=1.0, guess_rows=2) == found  # they are asked at the end alone

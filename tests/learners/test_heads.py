@@ -184,14 +184,14 @@ def test_inputs_are_taken_as_they_come_and_left_as_they_were() -> None:
     np.testing.assert_array_equal(inputs, blobs(30)[0])
 
 
-def test_blocks_of_rows_are_put_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_rows_are_put_together_again() -> None:
     inputs, labels = blobs(30)
     model = FANCY.fit(inputs, labels, 3)
     methods = ("predict_proba", "logits", "features", "gradient_norms")
     whole = [getattr(model, method)(inputs) for method in methods]
-    monkeypatch.setattr(heads, "BLOCK", 7)
+    in_blocks = replace(model, rows_per_block=7)
     for method, expected in zip(methods, whole, strict=True):
-        np.testing.assert_allclose(getattr(model, method)(inputs), expected, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(getattr(in_blocks, method)(inputs), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_no_items_give_no_rows() -> None:
@@ -228,12 +228,12 @@ def test_a_pass_uses_one_mask_for_all_items() -> None:
     assert probs[0].std(0).max() > 0.01, "the passes do not differ"
 
 
-def test_passes_do_not_depend_on_the_blocks_or_on_the_other_items(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_do_not_depend_on_the_blocks_or_on_the_other_items() -> None:
     inputs, labels = blobs(30)
     model = FANCY.fit(inputs, labels, 3)
     whole = model.stochastic_proba(inputs, 6, seed=3)
-    monkeypatch.setattr(heads, "BLOCK", 4)
-    np.testing.assert_allclose(model.stochastic_proba(inputs[10:], 6, seed=3), whole[10:], rtol=1e-4, atol=1e-6)
+    some = replace(model, rows_per_block=4).stochastic_proba(inputs[10:], 6, seed=3)
+    np.testing.assert_allclose(some, whole[10:], rtol=1e-4, atol=1e-6)
     assert abs(model.stochastic_proba(inputs, 6, seed=4) - whole).max() > 0.01
 
 

@@ -119,7 +119,7 @@ def test_files_that_are_no_models_are_refused_in_one_line(tmp_path: Path) -> Non
             load_model(path)
         assert "\n" not in str(refused.value)
     path.write_bytes(whole.replace(b"bias_1", b"bias_7"))
-    with pytest.raises(UnderstudyError, match="no whole model"):
+    with pytest.raises(UnderstudyError, match="is not a complete model"):
         load_model(path)
     with pytest.raises(UnderstudyError, match="no such file"):
         load_model(tmp_path / "none.safetensors")

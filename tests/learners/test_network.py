@@ -48,7 +48,7 @@ def test_the_same_seed_gives_the_same_network_whatever_else_draws(model: Network
     np.testing.assert_array_equal(again.logits(images), model.logits(images))
 
 
-def test_outputs_fit_together_and_blocks_too(model: NetworkModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_fit_together_and_blocks_too(model: NetworkModel) -> None:
     images = stripes(10, seed=2)[0]
     layers = model.activations(images)
     assert [layer.shape for layer in layers] == [(10, 64), (10, 128), (10, 256), (10, 512)]
@@ -57,8 +57,8 @@ def test_outputs_fit_together_and_blocks_too(model: NetworkModel, monkeypatch: p
     np.testing.assert_allclose(
         layers[-1] @ last.weight.numpy().T + last.bias.numpy(), model.logits(images), rtol=1e-4, atol=1e-5
     )
-    monkeypatch.setattr(network, "BLOCK", 4)
-    np.testing.assert_allclose(model.features(images), layers[-1], rtol=1e-3, atol=1e-5)
+    in_blocks = replace(model, images_per_block=4)
+    np.testing.assert_allclose(in_blocks.features(images), layers[-1], rtol=1e-3, atol=1e-5)
     assert model.predict_proba(images[:0]).shape == (0, 2)
 
 

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from understudy.errors import UnderstudyError
-from understudy.strategies import autoencoders
 from understudy.strategies.autoencoders import (
     FeatureInputs,
     ImageInputs,
@@ -103,7 +102,7 @@ def test_the_divergence_is_the_published_formula() -> None:
     assert float(kl_divergence(torch.zeros(4, 2), torch.zeros(4, 2), "sum")) == 0
 
 
-def test_a_row_is_encoded_alike_whatever_rows_come_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_is_encoded_alike_whatever_rows_come_with_it() -> None:
     images = pictures(6)
     images[3:] //= 4  # batches differ in their statistics
     inputs, vae = ImageInputs(images, torch.device("cpu")), make_autoencoder((1, 32, 32), 4)
@@ -113,9 +112,9 @@ def test_a_row_is_encoded_alike_whatever_rows_come_with_it(monkeypatch: pytest.M
         apart = torch.cat([vae.encode(inputs(rows[:3]))[0], vae.encode(inputs(rows[3:]))[0]])
     assert not torch.allclose(trained, apart, atol=1e-2)  # it would matter
     together = encode_rows(vae.train(), inputs, rows)
-    monkeypatch.setattr(autoencoders, "BLOCK", 2)
-    assert torch.allclose(encode_rows(vae, inputs, rows), together, atol=1e-4)
-    assert torch.allclose(encode_rows(vae, inputs, rows[::-1].copy()), together.flip(0), atol=1e-4)
+    assert torch.allclose(encode_rows(vae, inputs, rows, rows_per_block=2), together, atol=1e-4)
+    backwards = encode_rows(vae, inputs, rows[::-1].copy(), rows_per_block=2)
+    assert torch.allclose(backwards, together.flip(0), atol=1e-4)
 
 
 class TestImages:

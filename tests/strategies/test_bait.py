@@ -12,8 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from tests.strategies.pools import make_arrays, softmax, view_for
 from understudy.errors import UnderstudyError
-from understudy.strategies import bait
-from understudy.strategies.bait import Bait, BaitBinary, Design, Fisher, binary_roots, class_roots
+from understudy.strategies.bait import REFRESH_BELOW, Bait, BaitBinary, Design, Fisher, binary_roots, class_roots
 from understudy.strategies.protocol import Strategy
 from understudy.strategies.registry import make_strategy
 from understudy.strategies.view import PoolView
@@ -70,16 +69,19 @@ def slow(name: str, view: PoolView, n: int, lamb: float = 1.0, over: int = 2) ->
     return chosen, gains, torch.linalg.inv(M)
 
 
-def fisher_of(name: str, view: PoolView) -> Fisher:
+def fisher_of(name: str, view: PoolView, numbers_per_block: int | None = None) -> Fisher:
     if name == "bait":
-        return Fisher(view.hidden, view.probs, class_roots)
-    return Fisher(view.hidden, view.probs.amax(1, keepdim=True), binary_roots)
+        return Fisher(view.hidden, view.probs, class_roots, numbers_per_block=numbers_per_block)
+    best = view.probs.amax(1, keepdim=True)
+    return Fisher(view.hidden, best, binary_roots, numbers_per_block=numbers_per_block)
 
 
-def start_of(name: str, view: PoolView, sign: Literal[1, -1] = 1, lamb: float = 1.0) -> Design:
+def start_of(
+    name: str, view: PoolView, sign: Literal[1, -1] = 1, lamb: float = 1.0, refresh_below: float = REFRESH_BELOW
+) -> Design:
     fisher, everybody = fisher_of(name, view), torch.arange(len(view))
     M = lamb * torch.eye(fisher.size, dtype=torch.float64)
-    return Design(fisher, everybody, M, fisher.total(everybody) / len(view), sign)
+    return Design(fisher, everybody, M, fisher.total(everybody) / len(view), sign, refresh_below)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -102,12 +104,9 @@ def test_a_factor_squared_is_the_information_of_a_softmax() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("numbers_at_once", [1, 1 << 19])
-def test_forms_are_those_of_written_factors_in_blocks_of_any_size(
-    name: str, numbers_at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bait, "BLOCK", numbers_at_once)
+def test_forms_are_those_of_written_factors_in_blocks_of_any_size(name: str, numbers_at_once: int) -> None:
     view = random_view(9, 4)
-    fisher, written = fisher_of(name, view), written_factors(name, view)
+    fisher, written = fisher_of(name, view, numbers_at_once), written_factors(name, view)
     K = torch.randn(fisher.size, fisher.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     K = K + K.T
     rows = torch.tensor([0, 2, 3, 7])
@@ -129,16 +128,15 @@ class LargeTensors(TorchFunctionMode):
         return made
 
 
-def test_forms_are_worked_out_in_the_memory_they_end_up_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bait, "BLOCK", 1)
+def test_forms_are_worked_out_in_the_memory_they_end_up_in() -> None:
     view = random_view(50, 2, 4)
     with LargeTensors(50 * 4 * 4) as large:
-        fisher_of("bait", view).forms(torch.arange(50), torch.eye(8, dtype=torch.float64))
+        fisher_of("bait", view, numbers_per_block=1).forms(torch.arange(50), torch.eye(8, dtype=torch.float64))
     assert len(large.kept) == 1
 
 
 def test_what_is_worked_out_afresh_replaces_the_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    design = start_of("bait", random_view(10))
+    design = start_of("bait", random_view(10), refresh_below=2.0)
     held: list[int] = []
     forms = Fisher.forms
 
@@ -147,7 +145,6 @@ def test_what_is_worked_out_afresh_replaces_the_old(monkeypatch: pytest.MonkeyPa
         return forms(self, *args)
 
     monkeypatch.setattr(Fisher, "forms", watched)
-    monkeypatch.setattr(bait, "SHRUNK", 2.0)
     design.step(3)
     assert held == [0, 10 * 3 * 3]
 
@@ -228,13 +225,12 @@ def test_two_classes_need_no_more_than_one_factor() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_numbers_that_shrink_by_far_are_worked_out_afresh(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_that_shrink_by_far_are_worked_out_afresh(name: str) -> None:
     view = random_view(30, 4)
     large = PoolView(np.full(30, -1), 3, hidden=30 * view.hidden + 30, probs=view.probs)
-    designs = [start_of(name, large, lamb=1e-2) for _ in range(2)]
     far_off = []
-    for design, least in zip(designs, (bait.SHRUNK, 0.0), strict=True):
-        monkeypatch.setattr(bait, "SHRUNK", least)
+    for share in (REFRESH_BELOW, 0.0):
+        design = start_of(name, large, lamb=1e-2, refresh_below=share)
         for _ in range(12):
             design.step(int(design.changes().argmax()))
         fresh = Design(design.fisher, design.rows, design.M, design.F, 1).changes()[design.is_open]

@@ -9,7 +9,6 @@ from scipy.stats import chisquare
 
 from tests.strategies.pools import make_arrays, view_for
 from understudy.errors import UnderstudyError
-from understudy.strategies import bald
 from understudy.strategies.bald import Bald, Kind, PowerBald, log_weights, mutual_information, variation_ratio
 from understudy.strategies.ranking import top
 from understudy.strategies.view import PoolView
@@ -32,19 +31,19 @@ def test_golden_numbers(dtype: torch.dtype) -> None:
     assert (found >= 0).all()
 
 
-def test_it_is_the_entropy_of_the_mean_less_the_mean_entropy_also_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_the_entropy_of_the_mean_less_the_mean_entropy_also_in_blocks() -> None:
     stochastic = make_arrays(30).stochastic
     mean = stochastic.mean(1)
     slow = -(mean * np.log(mean)).sum(1) + (stochastic * np.log(stochastic)).sum(2).mean(1)
-    monkeypatch.setattr(bald, "BLOCK", 100)
     rows = torch.arange(2, 28)
-    assert np.allclose(mutual_information(torch.from_numpy(stochastic), rows).numpy(), slow[2:28], rtol=0, atol=1e-12)
+    found = mutual_information(torch.from_numpy(stochastic), rows, numbers_per_block=100).numpy()
+    assert np.allclose(found, slow[2:28], rtol=0, atol=1e-12)
 
 
-def test_the_variation_ratio_goes_by_the_mean_prediction_also_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bald, "BLOCK", 5)
+def test_the_variation_ratio_goes_by_the_mean_prediction_also_in_blocks() -> None:
     stochastic = torch.tensor([OPPOSED, ALIKE, [[1.0, 0.0], [0.5, 0.5]]])
-    assert variation_ratio(stochastic, torch.arange(3)).tolist() == pytest.approx([0.5, 0.4, 0.25])
+    found = variation_ratio(stochastic, torch.arange(3), numbers_per_block=5)
+    assert found.tolist() == pytest.approx([0.5, 0.4, 0.25])
 
 
 def test_contradiction_is_preferred_to_doubt() -> None:

@@ -12,7 +12,7 @@ from tests.strategies.pools import make_arrays, view_for
 from understudy.errors import UnderstudyError
 from understudy.strategies import batchbald
 from understudy.strategies.bald import Bald, entropies, mutual_information
-from understudy.strategies.batchbald import BatchBald, all_answers, drawn_answers
+from understudy.strategies.batchbald import BatchBald, all_answers, draw_answers
 from understudy.strategies.view import PoolView
 
 TWINS = np.array([[[0.9, 0.1], [0.1, 0.9]]] * 2)
@@ -61,7 +61,7 @@ def test_the_first_is_that_of_bald() -> None:
 def test_the_batch_is_that_of_the_greedy_search_over_all_rows(
     monkeypatch: pytest.MonkeyPatch, numbers_at_once: int
 ) -> None:
-    monkeypatch.setattr(batchbald, "BLOCK", numbers_at_once)
+    monkeypatch.setattr(batchbald, "NUMBERS_PER_BLOCK", numbers_at_once)
     stochastic = random_passes(15, 6, 3)
     view = PoolView(np.full(15, -1), 3, stochastic=stochastic)
     picks = BatchBald().select(view, 4, np.random.default_rng(0))
@@ -91,11 +91,11 @@ def test_pending_rows_are_in_the_batch_from_the_start() -> None:
         held.append(row)
 
 
-def test_gains_of_drawn_answers_are_those_of_enumeration_within_two_per_cent() -> None:
+def test_gains_of_draw_answers_are_those_of_enumeration_within_two_per_cent() -> None:
     stochastic = random_passes(24, 10, 3, seed=1)
     batch, others = stochastic[:4], stochastic[4:]
     exact = all_answers(batch).expected_entropy(others)
-    drawn = drawn_answers(batch, 40_000, np.random.default_rng(0)).expected_entropy(others)
+    drawn = draw_answers(batch, 40_000, np.random.default_rng(0)).expected_entropy(others)
     assert torch.allclose(drawn, exact, rtol=0.02, atol=0)
     _, expected = entropies(stochastic, torch.arange(4, 24))
     assert torch.allclose(drawn - expected, exact - expected, rtol=0.02, atol=0)
@@ -104,7 +104,7 @@ def test_gains_of_drawn_answers_are_those_of_enumeration_within_two_per_cent() -
 def test_entropy_given_answers_is_the_weighted_joint_entropy_of_the_publication() -> None:
     stochastic, passes = random_passes(6, 5, 3), 5
     batch, others = stochastic[:4], stochastic[4:]
-    answers = drawn_answers(batch, 500, np.random.default_rng(0))
+    answers = draw_answers(batch, 500, np.random.default_rng(0))
     # The same labels again, from the same stream; J is the probability of each under every pass.
     marks = np.random.default_rng(0).random((4, passes, 100))
     labels = np.empty((4, passes, 100), dtype=np.int64)

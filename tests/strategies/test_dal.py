@@ -10,7 +10,14 @@ from torch import Tensor, nn
 
 from understudy.errors import UnderstudyError
 from understudy.strategies import dal
-from understudy.strategies.dal import DAL, OTHERWISE, TRAININGS, Training, make_classifier, train
+from understudy.strategies.dal import (
+    DAL,
+    OTHER_TRAINING,
+    TRAININGS,
+    ClassifierTraining,
+    make_classifier,
+    train_classifier,
+)
 from understudy.strategies.view import Picks, PoolView
 
 
@@ -27,7 +34,7 @@ def pick(strategy: DAL, view: PoolView, n: int, seed: int = 0) -> Picks:
     return strategy.select(view, n, np.random.default_rng(seed))
 
 
-class Calls(list[tuple[Tensor, Tensor, Training]]):
+class Calls(list[tuple[Tensor, Tensor, ClassifierTraining]]):
     """Stands in for training: what the classifier would have been trained on, and how."""
 
     def __call__(
@@ -36,7 +43,7 @@ class Calls(list[tuple[Tensor, Tensor, Training]]):
         hidden: Tensor,
         taken: Tensor,
         others: Tensor,
-        training: Training,
+        training: ClassifierTraining,
         stop_above: float,
         generator: torch.Generator,
     ) -> int:
@@ -47,7 +54,7 @@ class Calls(list[tuple[Tensor, Tensor, Training]]):
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     found = Calls()
-    monkeypatch.setattr(dal, "train", found)
+    monkeypatch.setattr(dal, "train_classifier", found)
     return found
 
 
@@ -113,30 +120,30 @@ def test_it_has_three_hidden_layers_narrow_for_few_inputs(inputs: int, width: in
     assert shapes == [(width, inputs), (width, width), (width, width), (2, width)]
 
 
-@pytest.mark.parametrize(("d", "expected"), [(512, TRAININGS[512]), (128, TRAININGS[128]), (300, OTHERWISE)])
-def test_training_depends_on_the_number_of_inputs(d: int, expected: Training, calls: Calls) -> None:
+@pytest.mark.parametrize(("d", "expected"), [(512, TRAININGS[512]), (128, TRAININGS[128]), (300, OTHER_TRAINING)])
+def test_training_depends_on_the_number_of_inputs(d: int, expected: ClassifierTraining, calls: Calls) -> None:
     pick(DAL(), clusters(0, d), 1)
     assert calls[0][2] == expected
     pick(DAL(learning_rate=0.1, max_epochs=3, batch_size=5), clusters(0, d), 1)
-    assert calls[1][2] == Training(0.1, 3, 5)
+    assert calls[1][2] == ClassifierTraining(0.1, 3, 5)
 
 
 def test_the_authors_trainings() -> None:
-    assert TRAININGS[512] == Training(2e-4, 500, 1024)
-    assert TRAININGS[128] == Training(1e-4, 1000, 128)
-    assert (OTHERWISE.learning_rate, OTHERWISE.epochs, OTHERWISE.batch_size) == (1e-3, 1000, 32)
+    assert TRAININGS[512] == ClassifierTraining(2e-4, 500, 1024)
+    assert TRAININGS[128] == ClassifierTraining(1e-4, 1000, 128)
+    assert (OTHER_TRAINING.learning_rate, OTHER_TRAINING.epochs, OTHER_TRAINING.batch_size) == (1e-3, 1000, 32)
 
 
 def trained_on(hidden: Tensor, n_taken: int, epochs: int, stop_above: float = 0.98) -> tuple[nn.Sequential, int]:
     torch.manual_seed(0)
     classifier = make_classifier(hidden.shape[1]).to(hidden)
     rows = torch.arange(len(hidden))
-    done = train(
+    done = train_classifier(
         classifier,
         hidden,
         rows[:n_taken],
         rows[n_taken:],
-        Training(1e-3, epochs, 32),
+        ClassifierTraining(1e-3, epochs, 32),
         stop_above,
         torch.Generator().manual_seed(0),
     )

@@ -84,17 +84,17 @@ def test_no_label_is_expected_to_do_harm_unless_means_are_clipped() -> None:
     assert found[True].min() < -1e-4  # sure rows can lose but not gain
 
 
-def test_blocks_change_nothing_and_neither_do_more_labels_than_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    arrays = make_arrays()
+def test_blocks_change_nothing_and_neither_do_more_labels_than_classes() -> None:
+    arrays, rows = make_arrays(), torch.arange(3, 40)
 
-    def chosen(max_labels: int = 10) -> list[int]:
+    def falls(max_labels: int = 10, pairs_per_block: int = 2**20) -> torch.Tensor:
         strategy = ExpectedError(basis_size=12, max_labels=max_labels)
-        rows: list[int] = strategy.select(view_for(strategy, arrays, [1, 2]), 9, np.random.default_rng(0)).rows.tolist()
-        return rows
+        return strategy.expected_falls(view_for(strategy, arrays, [1, 2]), rows, rows, pairs_per_block)
 
-    whole = chosen()
-    monkeypatch.setattr("understudy.strategies.expected_error.ENTRIES", 100)
-    assert chosen() == whole == chosen(max_labels=3)
+    whole = falls()
+    assert float(whole.max()) > 0
+    torch.testing.assert_close(falls(pairs_per_block=100), whole)
+    torch.testing.assert_close(falls(max_labels=3), whole)
 
 
 def test_a_row_whose_label_says_something_of_many_comes_first() -> None:

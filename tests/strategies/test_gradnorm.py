@@ -13,7 +13,6 @@ from tests.strategies.pools import make_arrays
 from understudy.errors import UnderstudyError
 from understudy.learners.heads import Head
 from understudy.learners.training import Recipe
-from understudy.strategies import gradnorm
 from understudy.strategies.gradnorm import GradNorm, entropy_slope, expected_slope
 from understudy.strategies.registry import make_strategy
 from understudy.strategies.view import PoolView
@@ -129,13 +128,14 @@ def test_the_longest_gradients_are_chosen_with_ties_to_the_lowest_row() -> None:
 
 @pytest.mark.parametrize("scheme", ["entropy", "expected_released", "egl"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_last_layer_alone_chooses_in_blocks(scheme: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_layer_alone_chooses_in_blocks(scheme: str, dtype: type) -> None:
     arrays = make_arrays(50).as_type(dtype)
     view = PoolView(np.where(np.arange(50) < 6, arrays.truth, -1), 3, hidden=arrays.hidden, probs=arrays.probs)
     strategy = GradNorm(scheme, "last")  # type: ignore[arg-type]
     whole = strategy.last_lengths(view.hidden, view.probs).numpy()
     order = 6 + np.argsort(-whole[6:], kind="stable")[:9]
-    monkeypatch.setattr(gradnorm, "BLOCK", 7)
+    lengths = strategy.lengths_of_rows(view, torch.arange(6, 50), rows_per_block=7)
+    np.testing.assert_allclose(lengths, whole[6:])
     picks = strategy.select(view, 9, np.random.default_rng(0))
     assert picks.rows.tolist() == order.tolist()
     np.testing.assert_allclose(picks.scores, whole[order])

@@ -9,15 +9,15 @@ import torch
 from understudy.errors import UnderstudyError
 from understudy.strategies import herding
 from understudy.strategies.herding import (
-    Kernel,
     MaxHerding,
+    Similarity,
     UHerding,
+    apply_temperature,
     best_temperature,
     calibration_error,
     calibration_rows,
     draw_targets,
     herd,
-    tempered,
 )
 from understudy.strategies.probcover import ProbCover
 from understudy.strategies.uncertainty import Uncertainty
@@ -56,16 +56,13 @@ def made(n: int = 80, seed: int = 0, labelled: tuple[int, ...] = (2, 7, 30), c: 
 @pytest.mark.parametrize("name", ["gaussian", "tophat"])
 @pytest.mark.parametrize("h", [0.1, 0.5, 1.5])
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_lazy_picks_are_the_plain_ones(name: str, h: float, is_kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not is_kept:
-        monkeypatch.setattr(herding, "KEPT_BYTES", 0)
-    monkeypatch.setattr(herding, "BLOCK_ENTRIES", 1000)
-    monkeypatch.setattr(herding, "LEADERS", 2)
+def test_lazy_picks_are_the_plain_ones(name: str, h: float, is_kept: bool) -> None:
     rng = np.random.default_rng(1)
     points, w = rng.standard_normal((90, 3)), rng.integers(0, 5, 90).astype(float)
     rows, taken = torch.arange(10, 90), torch.tensor([0, 3, 4])
-    kernel = Kernel(torch.from_numpy(points), torch.arange(90), name, h)  # type: ignore[arg-type]
-    chosen, scores = herd(kernel, rows, taken, torch.from_numpy(w), 40)
+    kernel = Similarity(torch.from_numpy(points), torch.arange(90), name, h, 1000)  # type: ignore[arg-type]
+    room = 2**29 if is_kept else 0
+    chosen, scores = herd(kernel, rows, taken, torch.from_numpy(w), 40, max_kept_bytes=room, first_leaders=2)
     expected, gains = plain(kernel_matrix(points, name, h), taken.tolist(), rows.tolist(), w, 40)
     assert scores.tolist() == pytest.approx(gains, abs=1e-12)
     is_gain = sum(gain > 1e-12 for gain in gains)  # rounding may leave dust where nothing is to be gained
@@ -184,13 +181,13 @@ def test_labelled_rows_that_nearly_coincide_leave_a_narrow_kernel(dtype: type) -
 @pytest.mark.parametrize("normalise", [True, False])
 def test_rows_without_a_part_are_not_copied(dtype: type, normalise: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    plain = herding.Kernel.__init__
+    plain = herding.Similarity.__init__
 
-    def counted(self: Kernel, points: torch.Tensor, *more: Any) -> None:
+    def counted(self: Similarity, points: torch.Tensor, *more: Any) -> None:
         sizes.append(len(points))
         plain(self, points, *more)
 
-    monkeypatch.setattr(herding.Kernel, "__init__", counted)
+    monkeypatch.setattr(herding.Similarity, "__init__", counted)
     full = made(200)
     view = PoolView(full.labels, 4, features=full.features.numpy().astype(dtype) + 3)
     picks = MaxHerding(normalise=normalise, max_candidates=20, max_targets=30).select(view, 5, np.random.default_rng(0))
@@ -252,10 +249,10 @@ def test_calibration_error_is_that_of_the_literal_bins() -> None:
     assert calibration_error(torch.from_numpy(probs), torch.from_numpy(labels)) == pytest.approx(error)
 
 
-def test_tempered_probabilities_are_those_of_divided_logits() -> None:
+def test_apply_temperature_probabilities_are_those_of_divided_logits() -> None:
     logits = torch.randn(20, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert torch.allclose(tempered(torch.softmax(logits, 1), 2.5), torch.softmax(logits / 2.5, 1))
-    assert torch.isfinite(tempered(torch.eye(3), 2.0)).all()
+    assert torch.allclose(apply_temperature(torch.softmax(logits, 1), 2.5), torch.softmax(logits / 2.5, 1))
+    assert torch.isfinite(apply_temperature(torch.eye(3), 2.0)).all()
 
 
 def test_the_temperature_undoes_overconfidence() -> None:

@@ -10,7 +10,15 @@ from torch import Tensor
 
 from understudy.errors import UnderstudyError
 from understudy.strategies import kcenter
-from understudy.strategies.kcenter import CoreSet, FarthestFirst, Metric, Start, kcenter_greedy, nearest_distances
+from understudy.strategies.kcenter import (
+    CoreSet,
+    FarthestFirst,
+    Metric,
+    SearchSizes,
+    Start,
+    kcenter_greedy,
+    nearest_distances,
+)
 from understudy.strategies.registry import make_strategy
 from understudy.strategies.view import PoolView
 
@@ -71,27 +79,23 @@ def test_golden_picks_on_a_line(name: str, dtype: type) -> None:
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("blocks", [(2, 3, 1, 1), (7, 5, 4, 2), (2048, 256, 64, 8)])
-def test_lazy_bounds_choose_what_brute_force_does(
-    metric: Metric, dtype: type, blocks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, size in zip(("ROWS_AT_ONCE", "CENTRES_AT_ONCE", "FIRST_CENTRES", "LEADERS"), blocks, strict=True):
-        monkeypatch.setattr(kcenter, name, size)
+def test_lazy_bounds_choose_what_brute_force_does(metric: Metric, dtype: type, blocks: tuple[int, ...]) -> None:
+    sizes = SearchSizes(*blocks)
     rng = np.random.default_rng(4)
     points: np.ndarray = rng.standard_normal((70, 6)).astype(dtype)
     for centres, candidates in ((range(3), range(3, 70)), (range(40, 52), range(1, 40, 2))):
         n = len(candidates)
-        order, distances = greedy(points, centres, candidates, n, metric=metric)
+        order, distances = greedy(points, centres, candidates, n, metric=metric, sizes=sizes)
         slow_order, slow_distances = brute_force(points, centres, candidates, n, metric)
         assert order == slow_order
         assert distances == pytest.approx(slow_distances, rel=1e-9)
 
 
-def test_many_centres_and_leaders_in_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_centres_and_leaders_in_several_blocks() -> None:
     points = np.random.default_rng(0).standard_normal((1500, 3)).astype(np.float32)
     plain = greedy(points, range(700), range(700, 1500), 300)
-    for name in ("ROWS_AT_ONCE", "CENTRES_AT_ONCE", "FIRST_CENTRES", "LEADERS"):
-        monkeypatch.setattr(kcenter, name, 1500)
-    assert greedy(points, range(700), range(700, 1500), 300) == plain
+    sizes = SearchSizes(1500, 1500, 1500, 1500)
+    assert greedy(points, range(700), range(700, 1500), 300, sizes=sizes) == plain
     measured = np.full(800, np.inf)
     for row in range(700):
         measured = np.minimum(measured, ((points[700:].astype(float) - points[row]) ** 2).sum(1))
@@ -222,14 +226,14 @@ def test_rows_of_zeros_have_no_direction_and_do_not_crowd() -> None:
 
 def test_most_distances_are_never_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = 0
-    compare = kcenter.Reach._compare
+    compare = kcenter.DistanceBounds._compare
 
-    def counted(self: kcenter.Reach, which: Tensor, X: Tensor, start: int, end: int) -> None:
+    def counted(self: kcenter.DistanceBounds, which: Tensor, X: Tensor, start: int, end: int) -> None:
         nonlocal measured
         measured += len(which) * (end - start)
         compare(self, which, X, start, end)
 
-    monkeypatch.setattr(kcenter.Reach, "_compare", counted)
+    monkeypatch.setattr(kcenter.DistanceBounds, "_compare", counted)
     greedy(np.random.default_rng(0).standard_normal((6000, 16)), range(200), range(200, 6000), 100)
     assert measured < 0.3 * 300 * 5800
 

@@ -89,7 +89,7 @@ def test_medoids_are_the_members_with_the_least_total_distance(seed: int) -> Non
 
 
 def test_many_medoids_are_taken_portion_by_portion(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.strategies.kmeans.MEDOIDS_AT_ONCE", 8)
+    monkeypatch.setattr("understudy.strategies.kmeans.MEDOIDS_PER_PORTION", 8)
     points, owner = blobs(4, 10)
     probs = np.full((40, 2), 0.5)
     for extra in ({}, {"prefilter": 3}):
@@ -176,7 +176,7 @@ def test_copies_of_pending_rows_come_when_nothing_else_is_left(settings: dict[st
 
 def test_portions_of_medoids_are_chosen_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     points, owner = blobs(8, 15)
-    monkeypatch.setattr("understudy.strategies.kmeans.MEDOIDS_AT_ONCE", 4)
+    monkeypatch.setattr("understudy.strategies.kmeans.MEDOIDS_PER_PORTION", 4)
     pending = np.flatnonzero(owner == 3)[:1]
     view = PoolView(np.full(120, -1), 2, features=points, pending=pending)
     picks = KMeans(on="features", centres="medoids").select(view, 7, np.random.default_rng(0))

@@ -15,7 +15,6 @@ from understudy.learners.heads import Head, HeadModel
 from understudy.learners.network import Network
 from understudy.learners.protocol import Job
 from understudy.learners.training import Recipe
-from understudy.strategies import loss_prediction
 from understudy.strategies.loss_prediction import LossPredictionHook, margin_loss, mirrored_pairs, rank_loss
 
 LOSSES = torch.tensor([[1.0, 0.0]])
@@ -214,16 +213,15 @@ def test_it_learns_along_with_a_network() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_predictions_come_in_blocks_of_the_rows_asked_for(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+def test_predictions_come_in_blocks_of_the_rows_asked_for(dtype: torch.dtype) -> None:
     hook = begun(LossPredictionHook())
     layers = tuple(torch.randn(50, width, generator=torch.Generator().manual_seed(width)).to(dtype) for width in (4, 3))
     whole = hook.predict(layers, model=1)
     assert whole.dtype == dtype
     assert not whole.requires_grad
     torch.testing.assert_close(whole.float(), hook.trained([layer.float().expand(2, -1, -1) for layer in layers])[1])
-    monkeypatch.setattr(loss_prediction, "BLOCK", 7)
     rows = torch.tensor([3, 3, 49, 0, *range(20)])
-    torch.testing.assert_close(hook.predict(layers, rows, model=1), whole[rows])
+    torch.testing.assert_close(hook.predict(layers, rows, model=1, rows_per_block=7), whole[rows])
 
 
 def test_a_module_is_drawn_from_its_models_seed_and_from_nothing_else() -> None:

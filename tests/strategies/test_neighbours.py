@@ -54,14 +54,13 @@ def at_the_radius(name: str, dtype: torch.dtype) -> tuple[torch.Tensor, float]:
 @pytest.mark.parametrize("name", ["lattice", "whole", "far"])
 @pytest.mark.parametrize("share", [0.0, 1 / 64, 1.0])
 def test_pairs_at_the_radius_are_seen_from_both_sides_and_in_float64(
-    name: str, dtype: torch.dtype, share: float, monkeypatch: pytest.MonkeyPatch
+    name: str, dtype: torch.dtype, share: float
 ) -> None:
-    monkeypatch.setattr("understudy.strategies.neighbours.PICKED_OUT", share)
     points, radius = at_the_radius(name, dtype)
     truth = exact_distances(points, points) < radius
     assert torch.equal(truth, truth.T)
     assert torch.allclose(exact_distances(points, points), (points[:, None].double() - points.double()).norm(dim=2))
-    kept, anew = (Neighbours(points, radius, len(points), room) for room in (10**8, 0))
+    kept, anew = (Neighbours(points, radius, len(points), room, most_picked_out=share) for room in (10**8, 0))
     for near in (kept, anew):
         assert [near.members(point).tolist() for point in range(len(points))] == [
             row.nonzero()[:, 0].tolist() for row in truth

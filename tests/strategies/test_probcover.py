@@ -118,8 +118,7 @@ def awkward(name: str) -> tuple[np.ndarray, ProbCover, int]:
 def test_no_row_is_chosen_twice_where_many_are_at_the_radius(
     name: str, dtype: type, picked_out: float, max_pairs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("understudy.strategies.neighbours.PICKED_OUT", picked_out)
-    monkeypatch.setattr(probcover, "cover", partial(cover, max_pairs=max_pairs))
+    monkeypatch.setattr(probcover, "cover", partial(cover, max_pairs=max_pairs, most_picked_out=picked_out))
     features, strategy, n = awkward(name)
     view = PoolView(np.full(len(features), -1), 5, features=features.astype(dtype))
     for count in (n, len(features)):

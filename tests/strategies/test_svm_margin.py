@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 from tests.strategies.pools import make_arrays
 from understudy.errors import UnderstudyError
 from understudy.strategies import svm_margin
-from understudy.strategies.svm_margin import Inputs, SVMMargin, decisions, trained
+from understudy.strategies.svm_margin import Inputs, SVMMargin, decisions, train_machines
 from understudy.strategies.view import Picks, PoolView
 
 LINE = np.array([[-4.0], [-2.0], [-1.5], [-0.9], [0.05], [0.8], [1.4], [2.0], [4.0]])
@@ -69,7 +69,7 @@ def test_decisions_equal_those_of_scikit_learn(kernel: Any) -> None:
     Z = scaled(X)
     inputs = Inputs.of(torch.from_numpy(X), torch.tensor(labelled), kernel)
     targets = np.where(truth[labelled] == np.arange(3)[:, None], 1.0, -1.0)
-    machines = trained(inputs.kernel_with(torch.tensor(labelled)).numpy(), targets, 1.0)
+    machines = train_machines(inputs.kernel_with(torch.tensor(labelled)).numpy(), targets, 1.0)
     ours = decisions(inputs, torch.arange(60), machines).numpy()
     theirs = machines_of(X, truth, labelled, kernel)
     np.testing.assert_allclose(ours, np.stack([machine.decision_function(Z) for machine in theirs], 1), atol=5e-4)
@@ -163,21 +163,20 @@ def test_the_solver_comes_to_an_end_where_classes_overlap(kernel: Any, steps: li
 
 
 def test_the_solver_is_stopped_where_it_would_not_end_and_says_so(
-    steps: list[int], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    steps: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(svm_margin, "MOST_STEPS", 2_000)
     X, truth = overlapping(n_classes=2)
-    view = PoolView(np.where(np.arange(400) < 300, truth, -1), 2, features=X)
-    picks = SVMMargin(penalty=1e4).select(view, 5, np.random.default_rng(0))
+    known = torch.arange(300)
+    gram = Inputs.of(torch.from_numpy(X), known, "linear").kernel_with(known).numpy()
+    machines = train_machines(gram, np.where(truth[:300] == 1, 1.0, -1.0)[None], penalty=1e4, max_steps=2_000)
     assert steps == [2_000]
-    assert np.isfinite(picks.scores).all()
+    assert np.isfinite(machines.alphas).all()
     assert "has not converged after 2000 steps; a penalty below 10000 helps" in caplog.text
 
 
-def test_the_mean_of_the_features_is_that_of_all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(svm_margin, "ROWS_AT_ONCE", 7)
+def test_the_mean_of_the_features_is_that_of_all_blocks() -> None:
     X = torch.from_numpy(make_arrays(60).features).float() + 1000
-    inputs = Inputs.of(X, torch.arange(5), "linear")
+    inputs = Inputs.of(X, torch.arange(5), "linear", rows_per_block=7)
     torch.testing.assert_close(inputs.mean, X.double().mean(0))
     assert float(inputs.take(torch.arange(60)).square().sum(1).mean()) == pytest.approx(1.0)
 

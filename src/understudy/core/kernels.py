@@ -14,8 +14,8 @@ from understudy.core.features import Features
 
 SAMPLED_PAIRS = 1_000_000
 SAMPLED_ROWS = 4_000  # by which the explained share of the variance is judged
-GUESSED_BY = 500  # of these: enough to know the width to a percent or so
-SURE = 1.05  # beyond this factor from the guess no more rows are asked
+GUESS_ROWS = 500  # of these: enough to know the width to a percent or so
+GUESS_MARGIN = 1.05  # beyond this factor from the guess no more rows are asked
 NARROWEST, WIDEST = 0.5, 8.0  # mean distances between which a width is searched for
 WIDTH_DIGITS = 1e-3  # how closely, relative
 
@@ -72,6 +72,9 @@ def explained_width(
     share: float,
     jitter: float,
     rng: np.random.Generator,
+    *,
+    guess_rows: int = GUESS_ROWS,
+    guess_margin: float = GUESS_MARGIN,
 ) -> float:
     """The narrowest width, in mean distances, at which the basis explains this share of the prior variance.
 
@@ -89,11 +92,11 @@ def explained_width(
         w = linalg.whiten(gaussian(rows, bandwidth), L)
         return float((w * w).sum(1).mean()) >= share
 
-    few = to_basis[:: -(-len(to_basis) // GUESSED_BY)]
+    few = to_basis[:: -(-len(to_basis) // guess_rows)]
     _, guess = _halve(lambda width: is_enough(width, few))
 
     def is_enough_for_all(width: float) -> bool:
-        return is_enough(width, to_basis) if guess / SURE < width < guess * SURE else width >= guess
+        return is_enough(width, to_basis) if guess / guess_margin < width < guess * guess_margin else width >= guess
 
     low, high = _halve(is_enough_for_all)
     # The guess decided the first halvings. Were it wrong, all rows would say so at the ends of what it left.

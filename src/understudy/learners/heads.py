@@ -29,7 +29,7 @@ from understudy.learners.protocol import (
 from understudy.learners.stack import ACTIVATIONS, Activation, Outputs, Stack, draw_stack
 from understudy.learners.training import Recipe, Tick, progress_bar, train, with_gradients
 
-BLOCK: Final = 8192  # rows a prediction takes at a time
+ROWS_PER_BLOCK: Final = 8192  # that a prediction takes at a time
 Scaling = Literal["none", "columns", "whole"]
 T = TypeVar("T")
 
@@ -222,6 +222,7 @@ class HeadModel:
     n_classes: int
     dropout: float = 0.0
     interrupted: bool = False
+    rows_per_block: int = ROWS_PER_BLOCK
 
     def predict_proba(self, inputs: np.ndarray) -> Float[np.ndarray, "n c"]:
         """Class probabilities."""
@@ -298,8 +299,8 @@ class HeadModel:
             return np.concatenate([function(block).cpu().numpy() for block in self.blocks(inputs)])
 
     def blocks(self, inputs: np.ndarray) -> Iterator[Float[Tensor, "b d"]]:
-        for start in range(0, max(len(inputs), 1), BLOCK):
-            some = inputs[start : start + BLOCK]
+        for start in range(0, max(len(inputs), 1), self.rows_per_block):
+            some = inputs[start : start + self.rows_per_block]
             if (row := first_unusable(some)) is not None:
                 raise UnderstudyError(f"item {start + row} has inputs that are not finite in float32; leave it out")
             block = torch.from_numpy(np.array(some, dtype=np.float32)).to(self.shift.device)

@@ -22,7 +22,7 @@ from understudy.learners.training import Recipe, cut, progress_bar, train, with_
 WIDTHS: Final = (64, 128, 256, 512)
 SIDES: Final = range(16, 129)  # below, the last stage sees nothing; above, the stem is too fine
 BORDER: Final = 4  # pixels by which augmentation may move an image
-BLOCK: Final = 512  # images a prediction takes at a time
+IMAGES_PER_BLOCK: Final = 512  # that a prediction takes at a time
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,7 @@ class NetworkModel:
     n_classes: int
     dropout: float = 0.0
     interrupted: bool = False
+    images_per_block: int = IMAGES_PER_BLOCK
 
     def predict_proba(self, inputs: np.ndarray) -> Float[np.ndarray, "n c"]:
         """Class probabilities."""
@@ -231,8 +232,8 @@ class NetworkModel:
             return np.concatenate([function(block).float().cpu().numpy() for block in self.blocks(images)])
 
     def blocks(self, images: np.ndarray) -> Iterator[Tensor]:
-        for start in range(0, max(len(images), 1), BLOCK):
-            block = torch.from_numpy(np.array(images[start : start + BLOCK])).to(self.shift.device)
+        for start in range(0, max(len(images), 1), self.images_per_block):
+            block = torch.from_numpy(np.array(images[start : start + self.images_per_block])).to(self.shift.device)
             yield as_input(block, self.shift, self.scale)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from understudy.checks import check_whole_number
+from understudy.core.blocks import block_slices
 from understudy.errors import UnderstudyError
 from understudy.hooks import TrainingHook
 
@@ -20,7 +21,7 @@ Offer = Literal["logits", "features", "activations", "stochastic", "gradients", 
 # What a learner is given for each item: a row of features, an image as bytes (h, w, channels), or its identity.
 Takes = Literal["features", "images", "ids"]
 
-BLOCK: Final = 4096  # items looked at in one go
+ITEMS_PER_BLOCK: Final = 4096  # that are looked at in one go
 
 
 class TrainingDiverged(UnderstudyError):
@@ -115,10 +116,10 @@ def first_unusable(inputs: np.ndarray) -> int | None:
     if inputs.dtype.kind != "f":
         return None
     with np.errstate(over="ignore"):
-        for row in range(0, len(inputs), BLOCK):
-            finite = np.isfinite(inputs[row : row + BLOCK].astype(np.float32, copy=False))
+        for some in block_slices(len(inputs), ITEMS_PER_BLOCK):
+            finite = np.isfinite(inputs[some].astype(np.float32, copy=False))
             if not finite.all():
-                return row + int(finite.reshape(len(finite), -1).all(1).argmin())
+                return some.start + int(finite.reshape(len(finite), -1).all(1).argmin())
     return None
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from safetensors import safe_open
 
 FORMAT = 1
-BLOCK = 8192  # rows at a time
+ROWS_PER_BLOCK = 8192
 STEPS = 256  # places a unit at which the error function is tabled
 
 
@@ -46,8 +46,10 @@ class LoadedModel:
         if inputs.ndim != 2 or inputs.shape[1] != len(self.shift):
             raise ValueError(f"this model takes {len(self.shift)} columns of features; got shape {inputs.shape}")
         probs = np.zeros((len(inputs), self.n_classes))
-        for start in range(0, len(inputs), BLOCK):
-            probs[start : start + BLOCK, self.seen] = softmax(self.outputs(inputs[start : start + BLOCK]))
+        for start in range(0, len(inputs), ROWS_PER_BLOCK):
+            probs[start : start + ROWS_PER_BLOCK, self.seen] = softmax(
+                self.outputs(inputs[start : start + ROWS_PER_BLOCK])
+            )
         return probs
 
     def outputs(self, inputs: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ SIDES: Final = range(16, 65)
 PADDED: Final = range(24, SIDE + 1)  # sides that get a border; all others are resampled
 CONVOLUTIONS: Final = (128, 256, 512, 1024)
 PERCEPTRON: Final = (1024, 512)
-BLOCK: Final = 1024  # rows that are encoded at a time
+ROWS_PER_BLOCK: Final = 1024  # that are encoded at a time
 
 
 # -- what they are fed -------------------------------------------------------------------------------------
@@ -196,8 +196,10 @@ def kl_divergence(mean: Float[Tensor, "b z"], log_variance: Float[Tensor, "b z"]
 
 
 @torch.no_grad()
-def encode_rows(vae: Autoencoder, inputs: Inputs, rows: Int[np.ndarray, "m"]) -> Float[Tensor, "m z"]:
+def encode_rows(
+    vae: Autoencoder, inputs: Inputs, rows: Int[np.ndarray, "m"], rows_per_block: int = ROWS_PER_BLOCK
+) -> Float[Tensor, "m z"]:
     """Means of the latents, in eval mode: a row's does not depend on the rows beside it."""
     vae.eval()
-    n_blocks = math.ceil(len(rows) / BLOCK)
+    n_blocks = math.ceil(len(rows) / rows_per_block)
     return torch.cat([vae.encode(inputs(block))[0] for block in np.array_split(rows, n_blocks)])

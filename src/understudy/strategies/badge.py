@@ -19,9 +19,9 @@ from understudy.strategies.view import Picks, PoolView
 
 Start = Literal["largest", "uniform"]
 # Squared distances below this many rounding errors of the squared lengths are worked out again, without subtracting.
-NEAR: Final = 1000
+NEAR_ROUNDINGS: Final = 1000
 # Rows that are turned into float64 at once. With 4,096 it takes ten times as long: the system hands out new memory.
-BLOCK: Final = 512
+ROWS_PER_BLOCK: Final = 512
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Gradients:
         errors = torch.mv(self.errors, self.errors[centre]).double().abs_()
         lengths = self.squares + self.squares[centre]
         most = errors.mul_(self.lengths * self.lengths[centre] + self.bias)
-        least = torch.sub(lengths, most, alpha=2, out=most).sub_(lengths, alpha=NEAR * self.rounding)
+        least = torch.sub(lengths, most, alpha=2, out=most).sub_(lengths, alpha=NEAR_ROUNDINGS * self.rounding)
         return (least < nearest).nonzero()[:, 0]
 
     def distances(
@@ -95,8 +95,8 @@ class Gradients:
         inner *= torch.mv(errors, self.errors[centre])
         lengths = squares + self.squares[centre]
         distances = torch.sub(lengths, inner, alpha=2, out=inner)
-        near = (distances < lengths.mul_(NEAR * self.rounding)).logical_and_(nearest > 0)
-        for some in torch.split(near.nonzero()[:, 0], BLOCK):
+        near = (distances < lengths.mul_(NEAR_ROUNDINGS * self.rounding)).logical_and_(nearest > 0)
+        for some in torch.split(near.nonzero()[:, 0], ROWS_PER_BLOCK):
             distances[some] = self.small_distances(rows[some], centre)
         return distances.clamp_min_(0)
 

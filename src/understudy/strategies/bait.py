@@ -11,15 +11,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.checks import check_number
+from understudy.core.blocks import rows_that_fit
 from understudy.core.linalg import inverse
 from understudy.errors import UnderstudyError
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView, check_subset_size
 
-LARGEST: Final = 5_000  # rows of a matrix that one still wants to invert
-BLOCK: Final = 1 << 18  # numbers in memory at once while rows are read
-SHRUNK: Final = 1e-4  # of what it was: then what is left after all the subtractions is worked out afresh
+MAX_MATRIX_ROWS: Final = 5_000  # of a matrix that one still wants to invert
+NUMBERS_PER_BLOCK: Final = 1 << 18  # in memory at once while rows are read
+# Once the trace has shrunk to this share, what is left after all the subtractions is worked out afresh.
+REFRESH_BELOW: Final = 1e-4
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,10 @@ class Bait:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.subset_size, rng)
         width, classes = view.hidden.shape[1], view.n_classes
-        if width * classes > LARGEST:
+        if width * classes > MAX_MATRIX_ROWS:
             raise UnderstudyError(
                 f"bait inverts a matrix of {width:,} hidden outputs x {classes:,} classes = {width * classes:,} rows, "
-                f"more than {LARGEST:,}; use bait_binary"
+                f"more than {MAX_MATRIX_ROWS:,}; use bait_binary"
             )
         fisher = Fisher(view.hidden, view.probs, class_roots)
         return _choose(fisher, view.taken, rows, n, self.regularisation, self.oversampling)
@@ -101,6 +103,7 @@ class Fisher:
     probs: Float[Tensor, "n c"]
     roots: Callable[[Tensor], Tensor]
     scale: float = 1.0  # of V
+    numbers_per_block: int | None = None  # None: NUMBERS_PER_BLOCK
 
     @property
     def size(self) -> int:
@@ -108,8 +111,11 @@ class Fisher:
 
     def blocks(self, rows: Int[Tensor, "m"]) -> tuple[Int[Tensor, "_"], ...]:
         """The rows in parts of which each is small in memory, with all that is worked out from it."""
-        classes = self.probs.shape[1]
-        return torch.split(rows, max(1, BLOCK // (self.size + 4 * classes**2)))
+        return torch.split(rows, rows_that_fit(self.budget, self.size + 4 * self.probs.shape[1] ** 2))
+
+    @property
+    def budget(self) -> int:
+        return self.numbers_per_block or NUMBERS_PER_BLOCK
 
     def factors(self, rows: Int[Tensor, "b"]) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b c c"]]:
         """h and B in float64."""
@@ -167,8 +173,10 @@ class Design:
         M: Float[Tensor, "w w"],
         F: Float[Tensor, "w w"],
         sign: Literal[1, -1],
+        refresh_below: float = REFRESH_BELOW,
     ) -> None:
         self.fisher, self.rows, self.M, self.F, self.sign = fisher, rows, M, F, sign
+        self.refresh_below = refresh_below
         self.is_open = torch.ones_like(rows, dtype=torch.bool)
         self._begin()
 
@@ -187,7 +195,9 @@ class Design:
             changes = (self.T / (self.sign + self.S))[:, 0, 0]
         else:
             unit = self.sign * torch.eye(r).to(self.S)
-            parts = zip(*(torch.split(forms, BLOCK // r**2 + 1) for forms in (self.S, self.T)), strict=True)
+            parts = zip(
+                *(torch.split(forms, self.fisher.budget // r**2 + 1) for forms in (self.S, self.T)), strict=True
+            )
             changes = torch.cat([torch.linalg.solve(unit + S, T).diagonal(dim1=1, dim2=2).sum(1) for S, T in parts])
         return torch.where(self.is_open, changes, -torch.inf)
 
@@ -203,7 +213,7 @@ class Design:
         # (M⁻¹ - U K Uᵀ) F (M⁻¹ - U K Uᵀ), with F U = M W and Uᵀ F U = Q
         self.G.addmm_(UK, W.T, alpha=-1).addmm_(W, UK.T, alpha=-1).addmm_(UK @ Q, UK.T)
         self.is_open[place] = False
-        if float(self.G.trace()) < SHRUNK * self.trace_before:
+        if float(self.G.trace()) < self.refresh_below * self.trace_before:
             self._begin()
         else:
             self._follow(U, W, K, Q)

@@ -9,39 +9,42 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.checks import check_choice, check_number, check_whole_number
+from understudy.core.blocks import rows_that_fit
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top, weighted_draw
 from understudy.strategies.uncertainty import entropy
 from understudy.strategies.view import Picks, PoolView
 
 Kind = Literal["power", "softmax", "softrank"]
-LEAST: Final = 1e-12  # a score in a logarithm is no smaller
-BLOCK: Final = 1 << 18  # probabilities that are turned into float64 at once
+LEAST_SCORE: Final = 1e-12  # a score in a logarithm is no smaller
+NUMBERS_PER_BLOCK: Final = 1 << 18  # probabilities that are turned into float64 at once
 
 
 def entropies(
-    stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"]
+    stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"], numbers_per_block: int = NUMBERS_PER_BLOCK
 ) -> tuple[Float[Tensor, "m"], Float[Tensor, "m"]]:
     """The entropy of the mean prediction of these rows, and the mean of the entropies; float64, in nats."""
-    _, passes, classes = stochastic.shape
     of_mean, mean_of = [], []
-    for block in torch.split(rows, max(1, BLOCK // (passes * classes))):
+    for block in torch.split(rows, rows_that_fit(numbers_per_block, stochastic[0].numel())):
         probs = stochastic[block].double()
         of_mean.append(entropy(probs.mean(1)))
         mean_of.append(entropy(probs).mean(1))
     return torch.cat(of_mean), torch.cat(mean_of)
 
 
-def mutual_information(stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"]) -> Float[Tensor, "m"]:
+def mutual_information(
+    stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"], numbers_per_block: int = NUMBERS_PER_BLOCK
+) -> Float[Tensor, "m"]:
     """What the label of each of these rows would say about which pass is right; 0 or more."""
-    of_mean, mean_of = entropies(stochastic, rows)
+    of_mean, mean_of = entropies(stochastic, rows, numbers_per_block)
     return of_mean.sub_(mean_of).clamp_min_(0)
 
 
-def variation_ratio(stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"]) -> Float[Tensor, "m"]:
+def variation_ratio(
+    stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"], numbers_per_block: int = NUMBERS_PER_BLOCK
+) -> Float[Tensor, "m"]:
     """1 less the largest number of the mean prediction of these rows; float64."""
-    _, passes, classes = stochastic.shape
-    blocks = torch.split(rows, max(1, BLOCK // (passes * classes)))
+    blocks = torch.split(rows, rows_that_fit(numbers_per_block, stochastic[0].numel()))
     return torch.cat([1 - stochastic[block].double().mean(1).amax(1) for block in blocks])
 
 
@@ -99,7 +102,7 @@ class PowerBald:
 def log_weights(scores: Float[Tensor, "m"], kind: Kind) -> Float[Tensor, "m"]:
     """The logarithm of a row's odds: its score (power), e to it (softmax), one over its rank (softrank)."""
     if kind == "power":
-        return scores.clamp_min(LEAST).log()
+        return scores.clamp_min(LEAST_SCORE).log()
     if kind == "softmax":
         return scores
     ranks = torch.empty_like(scores)

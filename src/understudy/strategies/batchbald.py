@@ -9,12 +9,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.checks import check_whole_number
+from understudy.core.blocks import rows_that_fit
 from understudy.strategies.bald import entropies, stochastic_needs
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView
 
-BLOCK: Final = 1 << 19  # numbers in memory at once while candidates are compared
+NUMBERS_PER_BLOCK: Final = 1 << 19  # in memory at once while candidates are compared
 KEPT_PER_PICK: Final = 20  # candidates that culling leaves at least
 
 
@@ -51,7 +52,7 @@ class BatchBald:
         for _ in range(n):
             batch = stochastic[torch.cat([pending, rows[search.chosen]])].double()
             exact = stochastic.shape[2] ** len(batch) <= self.max_configurations
-            answers = all_answers(batch) if exact else drawn_answers(batch, self.max_configurations, rng)
+            answers = all_answers(batch) if exact else draw_answers(batch, self.max_configurations, rng)
             scores.append(search.step(answers, exact))
         return picks(rows[search.chosen], torch.tensor(scores, dtype=torch.float64))
 
@@ -82,7 +83,7 @@ def all_answers(batch: Float[Tensor, "k t c"]) -> Answers:
     return Answers(total / total.sum(), joint / total[:, None])
 
 
-def drawn_answers(batch: Float[Tensor, "k t c"], most: int, rng: np.random.Generator) -> Answers:
+def draw_answers(batch: Float[Tensor, "k t c"], most: int, rng: np.random.Generator) -> Answers:
     """Ways to label the batch, drawn from each pass alike: `most` in all, and at least one from each."""
     k, passes, _ = batch.shape
     each = max(1, most // passes)
@@ -123,7 +124,7 @@ class Search:
         gains = torch.full_like(self.bounds, -1.0)
         best = -1.0
         width = (len(answers.shares) + self.stochastic.shape[1]) * self.stochastic.shape[2]
-        for block in torch.split(order, max(1, BLOCK // width)):
+        for block in torch.split(order, rows_that_fit(NUMBERS_PER_BLOCK, width)):
             if best > float(self.bounds[block[0]]):
                 break
             gain = answers.expected_entropy(self.stochastic[self.rows[block]].double()) - self.expected[block]

@@ -14,6 +14,7 @@ from understudy.core.checks import check_device
 from understudy.errors import UnderstudyError
 from understudy.strategies.adversary import check_iterations, passes_over, shuffled
 from understudy.strategies.autoencoders import (
+    ROWS_PER_BLOCK,
     Autoencoder,
     ImageInputs,
     convolutions,
@@ -94,7 +95,7 @@ class Bgadl:
         vae = self.train(inputs, torch.from_numpy(np.asarray(labels, np.int64)), n_classes, rng)
         made = [
             _rebuilt(vae, inputs, rows, images.shape[1:3])
-            for rows in np.array_split(np.arange(len(images)), -(-len(images) // 1024))
+            for rows in np.array_split(np.arange(len(images)), -(-len(images) // ROWS_PER_BLOCK))
         ]
         return np.concatenate(made).reshape(images.shape), np.array(labels)
 

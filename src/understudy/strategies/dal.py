@@ -15,12 +15,12 @@ from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top, weighted_draw
 from understudy.strategies.view import Picks, PoolView
 
-BLOCK: Final = 4096  # rows a prediction takes at a time
+ROWS_PER_BLOCK: Final = 4096  # that a prediction takes at a time
 SHARPNESS: Final = 0.01  # of the draw: it falls by a factor e with each so much less probability
 
 
 @dataclass(frozen=True)
-class Training:
+class ClassifierTraining:
     """How the classifier is trained: Adam, until it is right often enough or the epochs are over."""
 
     learning_rate: float
@@ -29,8 +29,8 @@ class Training:
 
 
 # By the number of inputs; all other numbers are trained as the last says.
-TRAININGS: Final = {512: Training(2e-4, 500, 1024), 128: Training(1e-4, 1000, 128)}
-OTHERWISE: Final = Training(1e-3, 1000, 32)
+TRAININGS: Final = {512: ClassifierTraining(2e-4, 500, 1024), 128: ClassifierTraining(1e-4, 1000, 128)}
+OTHER_TRAINING: Final = ClassifierTraining(1e-3, 1000, 32)
 
 
 @dataclass(frozen=True)
@@ -87,17 +87,17 @@ class DAL:
         self, hidden: Float[Tensor, "n h"], taken: Int[Tensor, "t"], rows: Int[Tensor, "m"], rng: np.random.Generator
     ) -> Float[Tensor, "m"]:
         """How surely each row is told from those taken by a classifier that is trained to do so."""
-        usual = TRAININGS.get(hidden.shape[1], OTHERWISE)
-        training = Training(
+        usual = TRAININGS.get(hidden.shape[1], OTHER_TRAINING)
+        training = ClassifierTraining(
             self.learning_rate or usual.learning_rate,
             self.max_epochs or usual.epochs,
             self.batch_size or usual.batch_size,
         )
         with seeded_layers(rng):
             classifier = make_classifier(hidden.shape[1]).to(hidden)
-        train(classifier, hidden, taken, rows, training, self.stop_above, torch_generator(rng))
+        train_classifier(classifier, hidden, taken, rows, training, self.stop_above, torch_generator(rng))
         with torch.no_grad():
-            logits = [classifier(hidden[some]).double() for some in torch.split(rows, BLOCK)]
+            logits = [classifier(hidden[some]).double() for some in torch.split(rows, ROWS_PER_BLOCK)]
         return torch.cat(logits).softmax(1)[:, 1]
 
 
@@ -117,12 +117,12 @@ def make_classifier(inputs: int) -> nn.Sequential:
 
 @torch.inference_mode(False)
 @torch.enable_grad()
-def train(
+def train_classifier(
     classifier: nn.Sequential,
     hidden: Float[Tensor, "n h"],
     taken: Int[Tensor, "t"],
     others: Int[Tensor, "m"],
-    training: Training,
+    training: ClassifierTraining,
     stop_above: float,
     generator: torch.Generator,
 ) -> int:

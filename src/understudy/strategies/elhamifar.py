@@ -22,7 +22,7 @@ from understudy.strategies.view import Picks, PoolView
 
 Norm = Literal["2", "inf"]
 MOST_CANDIDATES: Final = 5_000  # ten matrices of 200 MB
-NOTHING: Final = 1e-3  # norms up to it are what is left where the iterations end
+LEAST_NORM: Final = 1e-3  # norms up to it are what is left where the iterations end
 ACTIVE: Final = 0.5  # the norm of a row that stands for half of somebody; less may be one of several near ties
 FIRST_LAM: Final = 4.0  # units: few rows are worth their price there, mostly one
 HALVINGS: Final = 20  # of lam, until enough rows are active
@@ -73,7 +73,7 @@ class Elhamifar:
         c = confidence(view.probs[rows], gaps, self.sigma)
         program = Programme(D, c, self.q, self.max_iterations, self.tolerance)
         norms = program.with_active(n) if self.lam is None else program.solve(self.lam * program.unit_lam())
-        active = torch.sort(norms, descending=True, stable=True).indices[: min(n, int((norms > NOTHING).sum()))]
+        active = torch.sort(norms, descending=True, stable=True).indices[: min(n, int((norms > LEAST_NORM).sum()))]
         chosen, scores = rows[active], norms[active]
         if len(chosen) < n:
             rest = open_rows[~torch.isin(open_rows, chosen)]

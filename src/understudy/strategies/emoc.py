@@ -17,7 +17,7 @@ from understudy.strategies.ranking import top
 from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.view import Picks, PoolView
 
-ENTRIES: Final = 2**23  # covariances held at a time
+COVARIANCES_PER_BLOCK: Final = 2**23
 
 
 @dataclass
@@ -57,7 +57,9 @@ def following(process: SurrogateStrategy, view: PoolView) -> Surrogate:
     return process.following(view, np.random.default_rng(0))
 
 
-def output_change(surrogate: Surrogate, rows: np.ndarray) -> np.ndarray:
+def output_change(
+    surrogate: Surrogate, rows: np.ndarray, covariances_per_block: int = COVARIANCES_PER_BLOCK
+) -> np.ndarray:
     """(q,): how far a label of each row is expected to move the surrogate's mean, on average over the pool.
 
     A label y of row i moves row j by c_ij (e_y - f_i)/S_i, and distances are summed over the classes. So what is
@@ -66,7 +68,7 @@ def output_change(surrogate: Surrogate, rows: np.ndarray) -> np.ndarray:
     means = torch.from_numpy(surrogate.mean[rows]).double()
     variances = surrogate.variance[rows]
     change = np.empty(len(rows))
-    for some in block_slices(len(rows), rows_that_fit(ENTRIES, len(surrogate))):
+    for some in block_slices(len(rows), rows_that_fit(covariances_per_block, len(surrogate))):
         covariances = surrogate.covariance(rows[some])
         answered = variance_of_answers(surrogate, covariances, rows[some], variances[some])
         change[some] = np.abs(covariances, out=covariances).mean(0) / answered

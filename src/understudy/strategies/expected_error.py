@@ -16,9 +16,9 @@ from understudy.strategies.ranking import top
 from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.view import Picks, PoolView
 
-ENTRIES: Final = 2**20  # pairs of a candidate and a row that is judged, at a time
-COVARIANCES: Final = 2**22
-NOTHING: Final = 1e-12  # a smaller fall is rounding: many labels turn no prediction, and these tie
+PAIRS_PER_BLOCK: Final = 2**20  # of a candidate and a row that is judged
+COVARIANCES_PER_BLOCK: Final = 2**22
+LEAST_FALL: Final = 1e-12  # a smaller fall is rounding: many labels turn no prediction, and these tie
 
 
 @dataclass
@@ -50,21 +50,32 @@ class ExpectedError:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.max_candidates, rng)
         judged = subset((~view.is_taken).nonzero()[:, 0], self.max_judged, rng)
+        return top(rows, self.expected_falls(view, rows, judged), n)
+
+    def expected_falls(
+        self,
+        view: PoolView,
+        rows: Int[Tensor, "m"],
+        judged: Int[Tensor, "e"],
+        pairs_per_block: int = PAIRS_PER_BLOCK,
+    ) -> Float[Tensor, "m"]:
+        """How far a label of each of these rows is expected to lower the mean error over the judged ones."""
         surrogate = following(self.process, view)
         on_host = judged.cpu().numpy()
         means, variances = torch.from_numpy(surrogate.mean).to(view.device).double(), surrogate.variance
         means /= means.sum(1, keepdim=True)  # to more digits than single precision has
         now = (1 - (on_simplex(means[judged]) if self.clip else means[judged]).amax(1)).mean()
         falls = []
-        for some in torch.split(rows, max(1, min(ENTRIES // len(judged), COVARIANCES // len(view)))):
+        pairs, covariances = pairs_per_block // len(judged), COVARIANCES_PER_BLOCK // len(view)
+        for some in torch.split(rows, max(1, min(pairs, covariances))):
             candidates = some.cpu().numpy()
-            covariances = surrogate.covariance(candidates)
-            answered = variance_of_answers(surrogate, covariances, candidates, variances[candidates])
-            ratios = torch.from_numpy((covariances[on_host] / answered).T.copy()).to(view.device)
+            with_pool = surrogate.covariance(candidates)
+            answered = variance_of_answers(surrogate, with_pool, candidates, variances[candidates])
+            ratios = torch.from_numpy((with_pool[on_host] / answered).T.copy()).to(view.device)
             weights, labels = likeliest(means[some], self.max_labels)
             falls.append(now - expected_risk(means[judged], ratios, means[some], labels, weights, self.clip))
         scores = torch.cat(falls)
-        return top(rows, scores.masked_fill(scores.abs() < NOTHING, 0.0), n)
+        return scores.masked_fill(scores.abs() < LEAST_FALL, 0.0)
 
 
 def likeliest(means: Float[Tensor, "q c"], max_labels: int) -> tuple[Float[Tensor, "q h"], Int[Tensor, "q h"]]:

@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.checks import check_choice
@@ -16,7 +16,7 @@ from understudy.strategies.view import Picks, PoolView, check_subset_size
 
 Scheme = Literal["entropy", "expected_released", "egl"]
 Layers = Literal["all", "last"]
-BLOCK: Final = 4096  # rows at a time
+ROWS_PER_BLOCK: Final = 4096
 
 
 # The learners have the same of logits, and the same `Layers`. No strategy may import a learner, so both stand twice.
@@ -66,8 +66,14 @@ class GradNorm:
         rows = view.candidates(n, self.subset_size, rng)
         if self.layers == "all":
             return top(rows, view.gradient_norms[rows], n)
-        blocks = torch.split(rows, BLOCK)
-        return top(rows, torch.cat([self.last_lengths(view.hidden[some], view.probs[some]) for some in blocks]), n)
+        return top(rows, self.lengths_of_rows(view, rows), n)
+
+    def lengths_of_rows(
+        self, view: PoolView, rows: Int[Tensor, "m"], rows_per_block: int = ROWS_PER_BLOCK
+    ) -> Float[Tensor, "m"]:
+        """The length of the last layer's gradient at each of these rows, a block at a time."""
+        blocks = torch.split(rows, rows_per_block)
+        return torch.cat([self.last_lengths(view.hidden[some], view.probs[some]) for some in blocks])
 
     def last_lengths(self, hidden: Float[Tensor, "b h"], probs: Float[Tensor, "b c"]) -> Float[Tensor, "b"]:
         """The gradient in the last weights is an outer product with the hidden outputs; in the last bias, with 1."""

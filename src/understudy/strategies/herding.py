@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.checks import check_choice, check_number, check_whole_number
-from understudy.core.blocks import block_slices
+from understudy.core.blocks import block_slices, rows_that_fit
 from understudy.strategies.points import as_points, smallest_gap, squared_lengths
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
@@ -21,13 +21,15 @@ KernelName = Literal["gaussian", "tophat"]
 KERNELS: Final[tuple[KernelName, ...]] = get_args(KernelName)
 MAX_ROWS: Final = 10_000
 # A kernel matrix that is no larger is kept; of a larger one the rows are computed when they are needed.
-KEPT_BYTES: Final = 2**29
-BLOCK_ENTRIES: Final = 2**22
+MAX_KEPT_BYTES: Final = 2**29
+NUMBERS_PER_BLOCK: Final = 2**22  # of the kernel matrix
 # Leaders that are evaluated anew at first. Doubled until the best of them is known to be the best of all.
-LEADERS: Final = 32
+FIRST_LEADERS: Final = 32
 WITHOUT_GAP: Final = 1.0  # the width where no two labelled rows differ
 TEMPERATURES: Final = tuple(i / 10 for i in range(10, 200))
-HELD_OUT: Final = 20  # labelled rows that the learner has not seen; from so many on, the temperature is found on them
+MIN_HELD_OUT: Final = (
+    20  # labelled rows that the learner has not seen; from so many on, the temperature is found on them
+)
 BINS: Final = 15
 
 
@@ -53,7 +55,7 @@ class MaxHerding:
         rows = view.candidates(n, self.max_candidates, rng)
         targets = draw_targets(len(view), rows, self.max_targets, rng)
         weights = torch.ones(len(targets), dtype=view.features.dtype, device=view.device)
-        return _herded(self, view, rows, targets, weights, self.bandwidth, n)
+        return _select_by_herding(self, view, rows, targets, weights, self.bandwidth, n)
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,12 @@ class UHerding:
         bandwidth = self.bandwidth or self.gap(view) or WITHOUT_GAP
         weights = self.doubts(view, targets) if view.has("probs") else torch.ones_like(view.features[targets, 0])
         weights[view.is_taken[targets]] = 0
-        return _herded(self, view, rows, targets, weights, bandwidth, n)
+        return _select_by_herding(self, view, rows, targets, weights, bandwidth, n)
 
     def doubts(self, view: PoolView, rows: Int[Tensor, "t"]) -> Float[Tensor, "t"]:
         known = calibration_rows(view)
         temperature = self.temperature or best_temperature(view.probs[known], view.labels[known])
-        return margin(tempered(view.probs[rows], temperature)).to(view.features.dtype)
+        return margin(apply_temperature(view.probs[rows], temperature)).to(view.features.dtype)
 
     def gap(self, view: PoolView) -> float | None:
         taken = view.features[view.taken].double()
@@ -99,7 +101,7 @@ class UHerding:
 # -- the sum that is made large -----------------------------------------------------------------------------------
 
 
-def _herded(
+def _select_by_herding(
     settings: MaxHerding | UHerding,
     view: PoolView,
     rows: Int[Tensor, "m"],
@@ -114,17 +116,23 @@ def _herded(
     used = is_used.nonzero()[:, 0]
     place = is_used.cumsum(0) - 1  # of a row among these
     points = as_points(view.features[used].double(), settings.normalise)
-    kernel = Kernel(points, place[targets], settings.kernel, bandwidth)
+    kernel = Similarity(points, place[targets], settings.kernel, bandwidth)
     chosen, gains = herd(kernel, place[rows], place[view.taken], weights, n)
     return picks(used[chosen], gains)
 
 
-class Kernel:
+class Similarity:
     """Similarities of rows of a pool to the targets among them."""
 
     def __init__(
-        self, points: Float[Tensor, "n d"], targets: Int[Tensor, "t"], name: KernelName, bandwidth: float
+        self,
+        points: Float[Tensor, "n d"],
+        targets: Int[Tensor, "t"],
+        name: KernelName,
+        bandwidth: float,
+        numbers_per_block: int = NUMBERS_PER_BLOCK,
     ) -> None:
+        self.numbers_per_block = numbers_per_block
         self.points, self.name, self.bandwidth = points, name, bandwidth
         self.targets = points if len(targets) == len(points) else points[targets]
         self.lengths = squared_lengths(self.targets)
@@ -145,7 +153,7 @@ class Kernel:
         return K
 
     def rows_at_once(self) -> int:
-        return max(1, BLOCK_ENTRIES // len(self.targets))
+        return rows_that_fit(self.numbers_per_block, len(self.targets))
 
 
 class Gains:
@@ -153,17 +161,18 @@ class Gains:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: Similarity,
         rows: Int[Tensor, "m"],
         taken: Int[Tensor, "l"],
         weights: Float[Tensor, "t"],
+        max_kept_bytes: int = MAX_KEPT_BYTES,
     ) -> None:
         self.kernel, self.rows, self.weights = kernel, rows, weights
         self.c = torch.zeros_like(weights)
         for part in block_slices(len(taken), kernel.rows_at_once()):
             self.c = torch.maximum(self.c, kernel.of(taken[part]).amax(0).to(self.c.dtype))
         size = len(rows) * len(weights) * weights.element_size()
-        self.kept = weights.new_empty((len(rows), len(weights))) if size <= KEPT_BYTES else None
+        self.kept = weights.new_empty((len(rows), len(weights))) if size <= max_kept_bytes else None
         if self.kept is not None:
             for part in block_slices(len(rows), kernel.rows_at_once()):
                 self.kept[part] = kernel.of(rows[part])
@@ -185,18 +194,21 @@ class Gains:
 
 
 def herd(
-    kernel: Kernel,
+    kernel: Similarity,
     rows: Int[Tensor, "m"],
     taken: Int[Tensor, "l"],
     weights: Float[Tensor, "t"],
     n: int,
+    *,
+    max_kept_bytes: int = MAX_KEPT_BYTES,
+    first_leaders: int = FIRST_LEADERS,
 ) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
     """n of the rows, each with the largest gain when it was chosen, and these gains. Ties go to the row that is first.
 
     Lazy: c only grows, so gains only shrink, and an old gain is a bound from above. Only candidates whose bound leads
     are evaluated anew. The picks are those of evaluating all of them every time.
     """
-    gains = Gains(kernel, rows, taken, weights)
+    gains = Gains(kernel, rows, taken, weights, max_kept_bytes)
     m, device = len(rows), rows.device
     bound = gains.of(torch.arange(m, device=device))
     is_fresh = torch.ones(m, dtype=torch.bool, device=device)
@@ -204,7 +216,7 @@ def herd(
     slack = 1.0 if kernel.name == "tophat" else 1.0 + 64 * torch.finfo(bound.dtype).eps
     chosen, scores = [], []
     for _ in range(n):
-        width = LEADERS
+        width = first_leaders
         while True:
             leader = int(torch.where(is_fresh, bound, -torch.inf).argmax())
             best = float(bound[leader]) if bool(is_fresh[leader]) else -math.inf
@@ -248,7 +260,7 @@ def draw_targets(
 # -- how far the probabilities can be trusted ---------------------------------------------------------------------
 
 
-def tempered(probs: Float[Tensor, "m c"], temperature: float) -> Float[Tensor, "m c"]:
+def apply_temperature(probs: Float[Tensor, "m c"], temperature: float) -> Float[Tensor, "m c"]:
     """softmax(ln p / T), as if the logits had been divided by T."""
     return torch.softmax(probs.clamp_min(torch.finfo(probs.dtype).tiny).log() / temperature, 1)
 
@@ -264,14 +276,14 @@ def calibration_error(probs: Float[Tensor, "m c"], labels: Int[Tensor, "m"], bin
 def calibration_rows(view: PoolView) -> Int[Tensor, "l"]:
     """Labelled rows that the learner was not trained on, if there are enough; all labelled ones otherwise."""
     held_out = (view.is_labelled & ~view.is_trained).nonzero()[:, 0]
-    return held_out if len(held_out) >= HELD_OUT else view.labelled
+    return held_out if len(held_out) >= MIN_HELD_OUT else view.labelled
 
 
 def best_temperature(probs: Float[Tensor, "l c"], labels: Int[Tensor, "l"]) -> float:
     """Of 1.0, 1.1, ... 19.9 the temperature of least calibration error on these rows, the lowest if several are."""
     if not len(labels):
         return 1.0
-    return min(TEMPERATURES, key=lambda temperature: calibration_error(tempered(probs, temperature), labels))
+    return min(TEMPERATURES, key=lambda temperature: calibration_error(apply_temperature(probs, temperature), labels))
 
 
 def _check_settings(settings: Any) -> None:

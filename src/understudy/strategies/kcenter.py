@@ -16,13 +16,21 @@ from understudy.strategies.view import Picks, PoolView
 Metric = Literal["euclidean", "cosine"]
 METRICS: Final[tuple[Metric, ...]] = get_args(Metric)
 Start = Literal["taken", "random"]
-# Rows and centres that are worked on at once: a few megabytes of float64, whatever the pool.
-ROWS_AT_ONCE: Final = 2048
-CENTRES_AT_ONCE: Final = 256
-# Centres that every candidate is measured against before the first pick. Enough to tell far from near.
-FIRST_CENTRES: Final = 64
-# Leaders that are measured again at first. Doubled until the best of them is known to be the best of all.
-LEADERS: Final = 8
+
+
+@dataclass(frozen=True)
+class SearchSizes:
+    """How much of the search is done at once. The picks do not depend on it."""
+
+    rows: int = 2048  # a few megabytes of float64, whatever the pool
+    centres: int = 256
+    # Centres that every candidate is measured against before the first pick. Enough to tell far from near.
+    first_centres: int = 64
+    # Leaders that are measured again at first. Doubled until the best of them is known to be the best of all.
+    leaders: int = 8
+
+
+USUAL_SIZES: Final = SearchSizes()
 
 
 def kcenter_greedy(
@@ -33,6 +41,7 @@ def kcenter_greedy(
     rng: np.random.Generator,
     metric: Metric = "euclidean",
     start: Start = "taken",
+    sizes: SearchSizes = USUAL_SIZES,
 ) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
     """n of the candidates, farthest first, and how far each was from its nearest centre when it was chosen.
 
@@ -44,34 +53,34 @@ def kcenter_greedy(
     nearest centre only shrinks, so an old one is a bound from above, and only rows whose bound leads are measured
     against the centres they missed. At worst O((l + n) m d) time; O(m) memory beside the points.
     """
-    reach = Reach(points, centres, candidates, n, metric)
+    bounds = DistanceBounds(points, centres, candidates, n, metric, sizes)
     distances = torch.zeros(n, dtype=torch.float64)
     drawn = start == "random" or not len(centres)
     if drawn:
         first = int(rng.integers(len(candidates)))
-        reach.measure(candidates.new_tensor([first]))
-        distances[0] = reach.bound[first]
-        reach.choose(first)
+        bounds.measure(candidates.new_tensor([first]))
+        distances[0] = bounds.bound[first]
+        bounds.choose(first)
     for pick in range(int(drawn), n):
-        leader = reach.leader()
-        distances[pick] = reach.bound[leader]
-        reach.choose(leader)
+        leader = bounds.leader()
+        distances[pick] = bounds.bound[leader]
+        bounds.choose(leader)
     if not len(centres):
-        distances[0] = distances[1] if n > 1 else reach.bound[reach.leader()].clamp(min=0)
+        distances[0] = distances[1] if n > 1 else bounds.bound[bounds.leader()].clamp(min=0)
     lengths = distances / 2 if metric == "cosine" else distances.sqrt()
-    return reach.centres[len(centres) :], lengths.to(points.device)
+    return bounds.centres[len(centres) :], lengths.to(points.device)
 
 
 def nearest_distances(
     points: Float[Tensor, "g d"], centres: Int[Tensor, "l"], rows: Int[Tensor, "m"]
 ) -> Float[Tensor, "m"]:
     """How far every row is from its nearest centre, by the Euclidean metric; infinitely far without centres."""
-    reach = Reach(points, centres, rows, 0, "euclidean")
-    reach.measure(torch.arange(len(rows), device=rows.device))
-    return reach.bound.sqrt()
+    bounds = DistanceBounds(points, centres, rows, 0, "euclidean")
+    bounds.measure(torch.arange(len(rows), device=rows.device))
+    return bounds.bound.sqrt()
 
 
-class Reach:
+class DistanceBounds:
     """How far every candidate is from its nearest centre: a bound for all, the truth for the leader. All squared."""
 
     def __init__(
@@ -81,14 +90,15 @@ class Reach:
         candidates: Int[Tensor, "m"],
         room: int,
         metric: Metric,
+        sizes: SearchSizes = USUAL_SIZES,
     ) -> None:
-        self.points, self.candidates, self.metric = points, candidates, metric
+        self.points, self.candidates, self.metric, self.sizes = points, candidates, metric, sizes
         self.centres = torch.cat([centres, centres.new_zeros(room)])
         self.n_centres = len(centres)
         self.bound = torch.full((len(candidates),), torch.inf, dtype=torch.float64, device=points.device)
         self.seen = torch.zeros_like(candidates)  # how many of the centres the bound has heard of
         self.is_bounded = False
-        self.width = LEADERS
+        self.width = sizes.leaders
 
     def choose(self, leader: int) -> None:
         """The candidate becomes a centre."""
@@ -105,7 +115,7 @@ class Reach:
             leader = int(self.bound.argmax())
             # Zero cannot shrink, and minus one says that no candidate is left.
             if int(self.seen[leader]) == self.n_centres or float(self.bound[leader]) <= 0:
-                self.width = max(LEADERS, width // 4)  # the next pick will need about as many as this one
+                self.width = max(self.sizes.leaders, width // 4)  # the next pick will need about as many as this one
                 return leader
             first = self.bound.topk(min(width, len(self.bound))).indices
             stale = first[(self.seen[first] < self.n_centres) & (self.bound[first] > 0)]
@@ -117,19 +127,19 @@ class Reach:
         """Bring these bounds up to date, save those that turn out to be below what is already true of another."""
         fresh = self.bound[self.seen == self.n_centres]
         floor = float(fresh.max()) if len(fresh) else -1.0
-        for block in torch.split(which, ROWS_AT_ONCE):
+        for block in torch.split(which, self.sizes.rows):
             X = self._take(self.candidates[block])
             start = int(self.seen[block].min())
             while start < self.n_centres and len(block):
-                end = min(start + CENTRES_AT_ONCE, self.n_centres)
+                end = min(start + self.sizes.centres, self.n_centres)
                 self._compare(block, X, start, end)
                 leads = (self.bound[block] >= floor).nonzero()[:, 0]
                 block, X, start = block[leads], X[leads], end
 
     def _bound_all(self) -> None:
-        count = min(self.n_centres, FIRST_CENTRES)
+        count = min(self.n_centres, self.sizes.first_centres)
         open_rows = (self.bound > 0).nonzero()[:, 0]
-        for block in torch.split(open_rows, ROWS_AT_ONCE):
+        for block in torch.split(open_rows, self.sizes.rows):
             self._compare(block, self._take(self.candidates[block]), 0, count)
         self.is_bounded = True
 

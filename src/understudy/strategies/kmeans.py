@@ -30,7 +30,7 @@ from understudy.strategies.view import Picks, PoolView, Supply
 
 Centres = Literal["means", "medoids"]
 # K-medoids holds the distances of twice as many rows; more picks are made portion by portion.
-MEDOIDS_AT_ONCE: Final = 1_000
+MEDOIDS_PER_PORTION: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class KMeans:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         choose = partial(self._select, pending=view.pending)  # not what an earlier portion chose
         if self.centres == "medoids":
-            return in_portions(choose, view, n, MEDOIDS_AT_ONCE, rng)
+            return in_portions(choose, view, n, MEDOIDS_PER_PORTION, rng)
         return choose(view, n, rng)
 
     def _select(self, view: PoolView, n: int, rng: np.random.Generator, pending: Int[Tensor, "p"]) -> Picks:

@@ -21,8 +21,8 @@ from understudy.errors import UnderstudyError
 from understudy.hooks import Setup, Step, TrainingHook
 
 PairLoss = Literal["margin", "rank"]
-STREAM: Final = 2  # beside a model's seed: the module's weights have random numbers of their own
-BLOCK: Final = 4096  # rows a prediction takes at a time
+SEED_STREAM: Final = 2  # beside a model's seed: the module's weights have random numbers of their own
+ROWS_PER_BLOCK: Final = 4096  # that a prediction takes at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class LossModule:
 def _draw_module(widths: Sequence[int], width: int, seeds: Sequence[int], device: torch.device) -> LossModule:
     """Modules for hidden layers of these widths, one a seed: what one is does not depend on the others."""
     generators = [
-        torch.Generator().manual_seed(int(np.random.default_rng([seed, STREAM]).integers(2**63))) for seed in seeds
+        torch.Generator().manual_seed(int(np.random.default_rng([seed, SEED_STREAM]).integers(2**63))) for seed in seeds
     ]
     inner = tuple(_draw_layer(before, width, generators, device) for before in widths)
     return LossModule(inner, _draw_layer(width * len(widths), 1, generators, device))
@@ -174,7 +174,11 @@ class LossPredictionHook(TrainingHook):
 
     @torch.no_grad()
     def predict(
-        self, activations: Sequence[Float[Tensor, "n _"]], rows: Int[Tensor, "r"] | None = None, model: int = 0
+        self,
+        activations: Sequence[Float[Tensor, "n _"]],
+        rows: Int[Tensor, "r"] | None = None,
+        model: int = 0,
+        rows_per_block: int = ROWS_PER_BLOCK,
     ) -> Float[Tensor, "_"]:
         """The predicted loss of these rows, or of all, from the outputs of every hidden layer of a finished model.
 
@@ -189,5 +193,5 @@ class LossPredictionHook(TrainingHook):
         module = self.trained.pick(model, like=activations[0])
         if rows is None:
             rows = torch.arange(len(activations[0]), device=activations[0].device)
-        blocks = torch.split(rows, BLOCK)
+        blocks = torch.split(rows, rows_per_block)
         return torch.cat([module([layer[some][None] for layer in activations])[0] for some in blocks])

@@ -10,9 +10,11 @@ from understudy.core.blocks import block_slices
 from understudy.strategies.points import ROWS_PER_BLOCK, exact_distances, squared_lengths
 
 Piece = tuple[Int[Tensor, "_"], Int[Tensor, "_"]]  # the lengths of some lists, and the lists one after the other
-BOARD: Final = 2**24  # numbers, 64 MiB: the system takes pieces of that size back
-PAIRS_AT_ONCE: Final = 2**12  # that are subtracted
-PICKED_OUT: Final = 1 / 64  # of a block's pairs at most; beyond, it costs less to subtract all of them
+NUMBERS_PER_BOARD: Final = 2**24  # 64 MiB: the system takes pieces of that size back
+NUMBERS_PER_COUNT: Final = 2**22  # that are counted together
+PAIRS_PER_BLOCK: Final = 2**12  # that are subtracted
+# Of a block's pairs that are in doubt at most so large a share is picked out; beyond, subtracting all costs less.
+MOST_PICKED_OUT: Final = 1 / 64
 
 
 class Neighbours:
@@ -31,7 +33,9 @@ class Neighbours:
         n_wanted: int,
         room: int,
         order: Int[Tensor, "n"] | None = None,
+        most_picked_out: float = MOST_PICKED_OUT,
     ) -> None:
+        self.most_picked_out = most_picked_out
         self.points, self.radius, self.n_wanted = points, radius, n_wanted
         self.order = torch.arange(len(points), device=points.device) if order is None else order
         self.lengths = squared_lengths(points)[self.order]
@@ -64,7 +68,7 @@ class Neighbours:
         for point in which.tolist():
             lists.append(self._list(point))
             length += len(lists[-1])
-            if length > 2**22:
+            if length > NUMBERS_PER_COUNT:
                 counts += torch.bincount(torch.cat(lists), minlength=len(counts))
                 lists, length = [], 0
         return counts + torch.bincount(torch.cat(lists), minlength=len(counts)) if lists else counts
@@ -88,10 +92,10 @@ class Neighbours:
         in_doubt = near & (products >= (limits - rounding)[:, None])
         if bool(in_doubt.any()):
             rows, columns = in_doubt.nonzero(as_tuple=True)
-            if len(rows) > PICKED_OUT * in_doubt.numel():
+            if len(rows) > self.most_picked_out * in_doubt.numel():
                 near = exact_distances(X, Y) < self.radius
             else:
-                for part in block_slices(len(rows), PAIRS_AT_ONCE):
+                for part in block_slices(len(rows), PAIRS_PER_BLOCK):
                     apart = exact_distances(X[rows[part], None], Y[columns[part], None])[:, 0, 0]
                     near[rows[part], columns[part]] = apart < self.radius
         own = ((some >= others.start) & (some < others.stop)).nonzero()[:, 0]
@@ -123,7 +127,7 @@ class Neighbours:
                     self.is_kept = False
                     shelf, self._lists, pieces = Shelf(device), [], [[] for _ in parts]
             if self.is_kept:
-                self._lists.append(_joined(pieces[i], part.stop - part.start, device))
+                self._lists.append(_join_pieces(pieces[i], part.stop - part.start, device))
                 pieces[i] = []
 
 
@@ -137,7 +141,7 @@ class Shelf:
 
     def put(self, numbers: Int[Tensor, "k"]) -> Int[Tensor, "k"]:
         if self._used + len(numbers) > len(self._board):
-            self._board = torch.empty(max(BOARD, len(numbers)), dtype=torch.int32, device=self.device)
+            self._board = torch.empty(max(NUMBERS_PER_BOARD, len(numbers)), dtype=torch.int32, device=self.device)
             self._used = 0
         kept = self._board[self._used : self._used + len(numbers)]
         kept.copy_(numbers)
@@ -146,7 +150,7 @@ class Shelf:
         return kept
 
 
-def _joined(pieces: list[Piece], n_lists: int, device: torch.device) -> tuple[Int[Tensor, "_"], Int[Tensor, "_"]]:
+def _join_pieces(pieces: list[Piece], n_lists: int, device: torch.device) -> tuple[Int[Tensor, "_"], Int[Tensor, "_"]]:
     """Pieces of n lists, each the lengths of its parts and the parts, as one: where each list starts, and the lists."""
     starts = torch.zeros(n_lists + 1, dtype=torch.int64, device=device)
     for lengths, _ in pieces:

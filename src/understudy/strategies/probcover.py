@@ -14,7 +14,7 @@ from understudy.core.blocks import block_slices
 from understudy.core.kernels import squared_distances
 from understudy.strategies.clusters import k_means
 from understudy.strategies.kcenter import kcenter_greedy, nearest_distances
-from understudy.strategies.neighbours import Neighbours
+from understudy.strategies.neighbours import MOST_PICKED_OUT, Neighbours
 from understudy.strategies.points import ROWS_PER_BLOCK, as_points
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
@@ -64,6 +64,7 @@ def cover(
     is_open: Bool[Tensor, "n"],
     n_picks: int,
     max_pairs: int = MAX_PAIRS,
+    most_picked_out: float = MOST_PICKED_OUT,
 ) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
     """At most n open rows, fewer if all is covered before, and how many uncovered rows each had in its ball.
 
@@ -73,7 +74,7 @@ def cover(
     is_covered[taken] = True
     order = torch.sort(is_covered.byte(), stable=True).indices  # uncovered rows first: only these are looked for
     n_uncovered = int((~is_covered).sum())
-    near = Neighbours(points, delta, n_uncovered, max_pairs, order)
+    near = Neighbours(points, delta, n_uncovered, max_pairs, order, most_picked_out)
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order), device=order.device)
     degrees = torch.where(is_open, near.counts[place], 0)  # of rows, no longer of places

@@ -16,7 +16,7 @@ from understudy.checks import check_number, check_whole_number
 from understudy.core.blocks import block_slices
 from understudy.core.kernels import squared_distances
 from understudy.strategies.draws import subset
-from understudy.strategies.expected_error import NOTHING, expected_risk
+from understudy.strategies.expected_error import LEAST_FALL, expected_risk
 from understudy.strategies.portions import in_portions
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
@@ -128,7 +128,7 @@ def error_reduction(
     labels = torch.arange(f.shape[1], device=f.device).expand(len(candidates), -1)
     at = f[candidates]
     falls = (1 - f.amax(1)).mean() - expected_risk(f, ratios, at, labels, at)
-    return falls.masked_fill(falls.abs() < NOTHING, 0.0)
+    return falls.masked_fill(falls.abs() < LEAST_FALL, 0.0)
 
 
 # -- the tree -------------------------------------------------------------------------------------------------

@@ -21,13 +21,13 @@ from understudy.strategies.view import Picks, PoolView
 LOG: Final = logging.getLogger(__name__)
 Rule = Literal["simple", "maxmin", "ratio"]
 Multiclass = Literal["closest", "top_two"]
-Kernel = Literal["linear", "rbf"]
-ROWS_AT_ONCE: Final = 1024
-NOTHING: Final = 1e-9  # a shorter |w| is rounding
+KernelKind = Literal["linear", "rbf"]
+ROWS_PER_BLOCK: Final = 1024
+LEAST_LENGTH: Final = 1e-9  # a shorter |w| is rounding
 # Of the solver, in units of f. It rounds kernels to single precision, after which they need not be positive any more:
 # with tighter ones it may go on for ever.
 TOLERANCE: Final = 1e-4
-MOST_STEPS: Final = 100_000  # of the solver: a large penalty on classes that overlap asks for any number
+MAX_STEPS: Final = 100_000  # of the solver: a large penalty on classes that overlap asks for any number
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +45,14 @@ class SVMMargin:
 
     rule: Rule = "simple"
     multiclass: Multiclass = "closest"
-    kernel: Kernel = "linear"
+    kernel: KernelKind = "linear"
     penalty: float = 1.0
     max_candidates: int = 100
 
     def __post_init__(self) -> None:
         check_choice("rule", self.rule, get_args(Rule))
         check_choice("multiclass", self.multiclass, get_args(Multiclass))
-        check_choice("kernel", self.kernel, get_args(Kernel))
+        check_choice("kernel", self.kernel, get_args(KernelKind))
         check_number("penalty", self.penalty, above=0)
         check_whole_number("max_candidates", self.max_candidates, 1)
 
@@ -71,14 +71,14 @@ class SVMMargin:
         targets = np.where(is_class if len(is_class) > 2 else is_class[1:], 1.0, -1.0)
         inputs = Inputs.of(features, view.labelled, self.kernel)
         gram = inputs.kernel_with(view.labelled).cpu().numpy()
-        machines = trained(gram, targets, self.penalty)
+        machines = train_machines(gram, targets, self.penalty)
         values = decisions(inputs, rows, machines)
         if self.rule == "simple":
             return top(rows, -_clearance(values, self.multiclass), n)
         # Of several machines the one whose boundary is nearest is asked.
         nearest = values.abs().argmin(1).tolist()
         scores = [
-            _split(inputs.extended(gram, rows[[i]]), targets[which], machines.lengths[which], self.penalty, self.rule)
+            _split(inputs.gram_with(gram, rows[[i]]), targets[which], machines.lengths[which], self.penalty, self.rule)
             for i, which in enumerate(nearest)
         ]
         return top(rows, torch.tensor(scores, dtype=torch.float64, device=rows.device), n)
@@ -92,11 +92,17 @@ class Inputs:
     mean: Float[Tensor, "d"]
     spread: float
     known: Float[Tensor, "l d"]
-    kernel: Kernel
+    kernel: KernelKind
 
     @classmethod
-    def of(cls, features: Float[Tensor, "n d"], labelled: Int[Tensor, "l"], kernel: Kernel) -> "Inputs":
-        blocks = torch.split(features, ROWS_AT_ONCE)  # never the whole pool in double precision
+    def of(
+        cls,
+        features: Float[Tensor, "n d"],
+        labelled: Int[Tensor, "l"],
+        kernel: KernelKind,
+        rows_per_block: int = ROWS_PER_BLOCK,
+    ) -> "Inputs":
+        blocks = torch.split(features, rows_per_block)  # never the whole pool in double precision
         mean = torch.stack([block.sum(0, dtype=torch.float64) for block in blocks]).sum(0) / len(features)
         squares = sum((float((block.double() - mean).square().sum()) for block in blocks), 0.0)
         spread = (squares / len(features)) ** 0.5 or 1.0
@@ -112,24 +118,26 @@ class Inputs:
             return X @ self.known.T
         return gaussian(squared_distances(X, self.known), 1.0)
 
-    def extended(self, gram: Float[np.ndarray, "l l"], row: Int[Tensor, "1"]) -> Float[np.ndarray, "m m"]:
+    def gram_with(self, gram: Float[np.ndarray, "l l"], row: Int[Tensor, "1"]) -> Float[np.ndarray, "m m"]:
         """The kernel of the labelled rows and one more, the last."""
         own = float(self.take(row).square().sum()) if self.kernel == "linear" else 1.0
         beside = self.kernel_with(row).cpu().numpy()
         return np.block([[gram, beside.T], [beside, np.array([[own]])]])
 
 
-def trained(gram: Float[np.ndarray, "l l"], targets: Float[np.ndarray, "k l"], penalty: float) -> Machines:
-    """A machine for each row of targets, 1 and -1. One that has not converged after MOST_STEPS is taken as it is."""
+def train_machines(
+    gram: Float[np.ndarray, "l l"], targets: Float[np.ndarray, "k l"], penalty: float, max_steps: int = MAX_STEPS
+) -> Machines:
+    """A machine for each row of targets, 1 and -1. One that has not converged after `max_steps` is taken as it is."""
     alphas, offsets = np.zeros(targets.shape), np.zeros(len(targets))
     for i, target in enumerate(targets):
         # It draws nothing, but asks the global generator for a seed unless it is given one.
-        machine = SVC(C=penalty, kernel="precomputed", tol=TOLERANCE, max_iter=MOST_STEPS, random_state=0)
+        machine = SVC(C=penalty, kernel="precomputed", tol=TOLERANCE, max_iter=max_steps, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             machine.fit(gram, target)
-        if machine.n_iter_[0] >= MOST_STEPS:
-            LOG.warning("a machine has not converged after %s steps; a penalty below %g helps", MOST_STEPS, penalty)
+        if machine.n_iter_[0] >= max_steps:
+            LOG.warning("a machine has not converged after %s steps; a penalty below %g helps", max_steps, penalty)
         alphas[i, machine.support_] = machine.dual_coef_[0]
         offsets[i] = machine.intercept_[0]
     lengths = np.sqrt(np.maximum(((alphas @ gram) * alphas).sum(1), 0.0))
@@ -142,7 +150,7 @@ def decisions(inputs: Inputs, rows: Int[Tensor, "m"], machines: Machines) -> Flo
     alphas, offsets = torch.from_numpy(machines.alphas).to(device), torch.from_numpy(machines.offsets).to(device)
     weights = alphas @ inputs.known if inputs.kernel == "linear" else None
     values = []
-    for some in torch.split(rows, ROWS_AT_ONCE):
+    for some in torch.split(rows, ROWS_PER_BLOCK):
         products = inputs.kernel_with(some) @ alphas.T if weights is None else inputs.take(some) @ weights.T
         values.append(products + offsets)
     return torch.cat(values)
@@ -164,7 +172,7 @@ def _split(
     `maxmin`: the smaller of the two new margins as a share of the old one. `ratio`: the smaller over the larger.
     """
     either = np.stack([np.append(target, label) for label in (1.0, -1.0)])
-    shorter, longer = np.sort(trained(extended, either, penalty).lengths).tolist()
-    if longer < NOTHING:  # no direction tells the labels apart: whatever the label, nothing changes
+    shorter, longer = np.sort(train_machines(extended, either, penalty).lengths).tolist()
+    if longer < LEAST_LENGTH:  # no direction tells the labels apart: whatever the label, nothing changes
         return 1.0
     return (length if rule == "maxmin" else shorter) / longer

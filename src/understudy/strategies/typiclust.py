@@ -17,8 +17,8 @@ from understudy.strategies.protocol import Needs
 from understudy.strategies.view import Picks, PoolView
 
 LLOYD_UP_TO: Final = 50  # clusters; mini-batches beyond
-EPS: Final = 1e-5
-BLOCK: Final = {"cpu": 1024, "cuda": 8192}  # rows and columns of distances that are held at once
+EPSILON: Final = 1e-5  # added to a mean distance before it divides
+ROWS_PER_BLOCK: Final = {"cpu": 1024, "cuda": 8192}  # and columns of distances that are held at once
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,15 @@ def cluster_order(sizes: Int[Tensor, "k"], labelled: Int[Tensor, "k"]) -> Int[Te
     return by_size[torch.sort(labelled[by_size], stable=True).indices]
 
 
-def typicality(points: Float[Tensor, "m d"], neighbours: int, squared: bool) -> Float[Tensor, "m"]:
+def typicality(
+    points: Float[Tensor, "m d"], neighbours: int, squared: bool, rows_per_block: int | None = None
+) -> Float[Tensor, "m"]:
     """1 / (mean distance to the nearest others + 1e-5), with at most half as many neighbours as there are points.
 
     A point alone has no neighbours and typicality 0. O(m²d), in blocks, in float64 about the points' mean: the square
-    root of what rounding leaves between copies would be as large as EPS in float32.
+    root of what rounding leaves between copies would be as large as EPSILON in float32.
     """
-    m, size = len(points), BLOCK[points.device.type]
+    m, size = len(points), rows_per_block or ROWS_PER_BLOCK[points.device.type]
     if m == 1:
         return points.new_zeros(1, dtype=torch.float64)
     k, origin = min(neighbours, m // 2), points.mean(0, dtype=torch.float64)
@@ -94,7 +96,7 @@ def typicality(points: Float[Tensor, "m d"], neighbours: int, squared: bool) -> 
             found = torch.cat([nearest, distances], 1)
             nearest = found.topk(min(k, found.shape[1]), dim=1, largest=False, sorted=False).values
         means[some] = (nearest if squared else nearest.sqrt()).mean(1)
-    return 1 / (means + EPS)
+    return 1 / (means + EPSILON)
 
 
 def _by_cluster(assignment: Int[Tensor, "n"], k: int, is_in: Bool[Tensor, "n"]) -> list[Int[Tensor, "_"]]:
