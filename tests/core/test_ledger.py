@@ -1,8 +1,10 @@
 import numpy as np
+import pytest
 
 from tests.pools import make_pool
 from understudy import Surrogate
 from understudy.core.ledger import LEDGER_KEYS, Answer, Ledger
+from understudy.core.options import Method
 
 
 def test_a_row_is_open_until_it_is_labelled_pending_or_dropped() -> None:
@@ -78,3 +80,46 @@ def test_a_ledger_comes_back_from_its_arrays() -> None:
     assert not ledger.is_dropped[1], "what is loaded is nobody else's"
     del arrays["credit"]
     assert Ledger.from_arrays(arrays).credit == (0, 0), "the first states had none"
+
+
+@pytest.mark.parametrize("method", ["understudy", "paper"])
+def test_whatever_happens_the_rows_on_the_device_are_as_the_ledger_says(method: Method) -> None:
+    rng = np.random.default_rng(7)
+    s = Surrogate(rng.normal(size=(40, 5)), 3, basis_size=12, method=method)
+    for turn in range(250):
+        ledger = s._ledger
+        some = rng.choice(len(s), 3, replace=False).tolist()
+        untold = [row for row in some if not (ledger.is_labelled(row) or ledger.is_dropped[row])]
+        told = [row for row in some if row in ledger.answers]
+        deed = rng.integers(13)
+        if deed <= 2 and len(s.askable) > 3:
+            s.ask(int(rng.integers(1, 3)))
+        elif deed == 3:
+            s.tell(untold, [row % 3 for row in untold])
+        elif deed == 4:
+            s.tell(asked := s.pending[:2], asked % 3)
+        elif deed == 5:
+            s.reserve(untold)
+        elif deed == 6:
+            s.retract(told)
+        elif deed == 7:
+            s.release(some)
+        elif deed == 8:
+            s.skip(some[:1])
+        elif deed == 9:
+            s.unskip(some)
+        elif deed == 10:
+            s.drop(some[:1])
+        elif deed == 11:
+            s.undrop(some)
+        elif turn % 3:
+            s.anchor(rng.dirichlet(np.ones(3), len(s)), [row for row in ledger.answers if row % 2])
+        else:
+            s = Surrogate.restore(s._features.parts[0], s.state_dict())
+        expected = set(s._ledger.pending) if s._engine is None else s._engine.expected
+        is_open, is_askable, is_in_pool = s._ledger.masks(expected)
+        np.testing.assert_array_equal(~s._rows.is_closed[: len(s)].numpy(), is_askable)
+        np.testing.assert_array_equal(s._rows.is_in_pool.numpy(), is_in_pool)
+        if s._engine is not None:
+            np.testing.assert_array_equal(s._rows.is_open.numpy(), is_open)
+            assert expected <= set(s._ledger.pending)

@@ -1,6 +1,6 @@
 """Which row is where: asked, answered, skipped, dropped; and the arrays by which this is saved. No mathematics."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,7 +23,10 @@ class Answer:
 
 
 class Ledger:
-    """What has happened to the rows of one pool. Dicts keep the order in which things were said."""
+    """What has happened to the rows of one pool, and so which may be asked for: nothing else decides that.
+
+    Dicts keep the order in which things were said.
+    """
 
     def __init__(self, n: int) -> None:
         self.answers: dict[int, Answer] = {}
@@ -97,9 +100,15 @@ class Ledger:
     def askable_mask(self) -> np.ndarray:
         return self.open_mask() & ~self.is_skipped
 
-    def masks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Which rows are open, askable, in the pool."""
-        return self.open_mask(), self.askable_mask(), ~self.is_dropped
+    def masks(self, expected: Collection[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which rows are open, askable, in the pool: the masks that `Rows` keeps on its device.
+
+        `expected` are the pending rows that the posterior knows of. The others are still open to it.
+        """
+        is_open = self.open_mask()
+        is_askable = is_open & ~self.is_skipped
+        is_open[[row for row in self.pending if row not in expected]] = True
+        return is_open, is_askable, ~self.is_dropped
 
     def accuracy(self) -> tuple[int, int]:
         """How often the prediction was right, of how many."""

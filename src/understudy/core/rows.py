@@ -29,6 +29,7 @@ class Rows:
     """Rows of the pool on one device.
 
     `is_open`: still to be understood (counted in M). `is_closed`: may not be asked for. `is_in_pool`: not dropped.
+    These masks follow the ledger (`Ledger.masks`); they are here because a choice needs them on the device.
     """
 
     def __init__(self, kernel: Kernel, options: Options, features: Features) -> None:
@@ -88,14 +89,17 @@ class Rows:
     def drop(self, row: int) -> None:
         """A row is out of the pool."""
         self.is_open[row] = self.is_in_pool[row] = False
-        self.is_closed[row] = True
         self._count_pool()
 
-    def undrop(self, row: int, is_askable: bool) -> None:
+    def undrop(self, row: int) -> None:
         """A row is in the pool again; whether it is open is for the caller to say."""
         self.is_in_pool[row] = True
-        self.is_closed[row] = not is_askable
         self._count_pool()
+
+    def set_askable(self, rows: Sequence[int], is_askable: Sequence[bool]) -> None:
+        """Whether each of these rows may be asked for."""
+        index = torch.tensor(rows, dtype=torch.int64, device=self.is_closed.device)
+        self.is_closed[index] = ~torch.tensor(is_askable, dtype=torch.bool, device=self.is_closed.device)
 
     def close(self, row: Int[Tensor, "1"]) -> None:
         """A row is about to be labelled: neither to be understood nor to be asked for."""

@@ -126,7 +126,8 @@ def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
         rows = Rows.restored(options, of_features, tensor("W"), stats)
     else:
         rows = Rows(kernel, options, surrogate._features.on(device))
-    rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks()))
+    expected = set(np.asarray(saved["expected"]).tolist()) if "probs" in saved else set(ledger.pending)
+    rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks(expected)))
     engine = None
     if "probs" in saved:
         probs, has_learner = tensor("probs").to(options.torch_dtype), bool(saved["is_anchored"])
@@ -145,10 +146,7 @@ def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
         rows.means.reset(rows.W, engine.posterior.B)
         engine.drift, engine.wear = tensor("drift"), float(saved["wear"])
         engine.least, engine.total, rows.means.turn = tensor("least"), float(saved["total"]), int(saved["turn"])
-        engine.expected = set(np.asarray(saved["expected"]).tolist())
-        for row in ledger.pending:
-            if row not in engine.expected:  # handed out, not yet counted as explained
-                rows.is_open[row] = True
+        engine.expected = expected
     surrogate.n_classes = int(saved["n_classes"])
     surrogate._seed, surrogate._is_anchored = int(saved["seed"]), bool(saved["is_anchored"])
     surrogate._has_own_basis = bool(saved["has_own_basis"])

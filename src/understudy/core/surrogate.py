@@ -143,7 +143,7 @@ class Surrogate:
             engine.settle()
             row = int(engine.choose()[0])
             self._ledger.pending[row] = None
-            self._rows.is_closed[row] = True
+            self._follow_ledger([row])
             picks.append(row)
             values_of.append(float(engine.best))
         self._note_terms(engine)
@@ -183,9 +183,8 @@ class Surrogate:
             if self._ledger.is_labelled(row) or self._ledger.is_dropped[row]:
                 state_of_row = "dropped from the pool" if self._ledger.is_dropped[row] else "labelled already"
                 raise UnderstudyError(f"row {row} is {state_of_row}, so nobody can be at it; leave it out")
-        for row in rows:
-            self._ledger.pending[row] = None
-            self._rows.is_closed[row] = True
+        self._ledger.pending.update(dict.fromkeys(rows))
+        self._follow_ledger(rows)
         return self
 
     def tell(self, rows: Any, labels: Any, *, judge: bool = True) -> "Surrogate":
@@ -249,14 +248,14 @@ class Surrogate:
         rows = check_rows("rows", rows, len(self))
         self._ledger.is_skipped[rows] = True
         self._release(rows.tolist())
-        self._rows.is_closed[torch.from_numpy(rows).to(self.device)] = True
+        self._follow_ledger(rows.tolist())
         return self
 
     def unskip(self, rows: Any) -> "Surrogate":
         """Skipped rows may be asked for again; others stay as they are."""
-        for row in check_rows("rows", rows, len(self)).tolist():
-            self._ledger.is_skipped[row] = False
-            self._rows.is_closed[row] = not self._ledger.is_askable(row)
+        rows = check_rows("rows", rows, len(self))
+        self._ledger.is_skipped[rows] = False
+        self._follow_ledger(rows.tolist())
         return self
 
     def drop(self, rows: Any) -> "Surrogate":
@@ -270,6 +269,7 @@ class Surrogate:
                 self._engine.join_pool(self._index(row), sign=-1)
             self._ledger.is_dropped[row] = True
             self._rows.drop(row)
+        self._follow_ledger(rows)
         if rows:
             self._move_middle()
         return self
@@ -280,10 +280,11 @@ class Surrogate:
         rows = rows[self._ledger.is_dropped[rows]].tolist()
         for row in rows:
             self._ledger.is_dropped[row] = False
-            self._rows.undrop(row, self._ledger.is_askable(row))
+            self._rows.undrop(row)
             if self._engine is not None:
                 self._engine.join_pool(self._index(row), sign=1)
             self._rows.is_open[row] = True
+        self._follow_ledger(rows)
         if rows:
             self._move_middle()
         return self
@@ -531,6 +532,11 @@ class Surrogate:
     def _out(self, values: Tensor) -> np.ndarray:
         return values.masked_fill(~self._rows.is_in_pool, torch.nan).cpu().numpy()
 
+    def _follow_ledger(self, rows: list[int]) -> None:
+        """Let the device know which of these rows may be asked for. The ledger alone decides that."""
+        if rows:
+            self._rows.set_askable(rows, [self._ledger.is_askable(row) for row in rows])
+
     def _expect_pending(self, engine: Engine) -> None:
         for row in self._ledger.pending:
             if row not in engine.expected:
@@ -555,7 +561,7 @@ class Surrogate:
         def on_device(array: Any) -> Tensor:
             return torch.as_tensor(np.asarray(array)).to(self.device)
 
-        rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks()))
+        rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks(expected=ledger.pending)))
         # Sums are made in one order, whatever the order in which the answers came.
         with_all = self.options.old_targets == "residual"
         answered = sorted(row for row in ledger.answers if with_all or not ledger.is_trained[row])
@@ -598,20 +604,19 @@ class Surrogate:
             if to == "pending":
                 self._ledger.pending[row] = None
             intact = intact and engine.unlearn(self._index(row), target, to)
-            self._rows.is_closed[row] = not self._ledger.is_askable(row)
         if intact:
+            self._follow_ledger(rows)
             self._count()
         else:
             self._rebuild()
 
     def _release(self, rows: list[int], to_pool: bool = True) -> None:
-        intact = True
-        for row in rows:
-            if row not in self._ledger.pending:
-                continue
+        intact, pending = True, [row for row in rows if row in self._ledger.pending]
+        for row in pending:
             del self._ledger.pending[row]
             if self._engine is not None and row in self._engine.expected:
                 intact = intact and self._engine.unexpect(self._index(row), to_pool)
-            self._rows.is_closed[row] = not self._ledger.is_askable(row)
-        if not intact:
+        if intact:
+            self._follow_ledger(pending)
+        else:
             self._rebuild()
