@@ -4,7 +4,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from tests.sessions.label_data import images
 from tests.waiting import wait_until
 from understudy.core.surrogate import Surrogate
 from understudy.projects.project import create_or_open
+from understudy.sessions.log.events import Event
+from understudy.sessions.log.log import EventLog
 from understudy.sessions.opening import open_session
 from understudy.sessions.replies import Question
 from understudy.sessions.session import Session
@@ -79,6 +81,12 @@ def after_a_kill(session: Session, to: Path, without: tuple[str, ...] = ()) -> I
         shutil.rmtree(to / "project" / name)
     with opened(to / "project") as follower:
         yield follower
+
+
+def stored_events(session: Session, after: int = 0) -> list[Event]:
+    """What the log of a session holds, as any other program reads it."""
+    with closing(EventLog.open(session.project.store_url, session.project.identity, read_only=True)) as log:
+        return list(log.read(after))
 
 
 def label_next(session: Session, annotator: str, key: str, label: int) -> Question:

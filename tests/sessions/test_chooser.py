@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from tests.sessions.small_projects import copied, opened, require_in_step
+from tests.sessions.small_projects import copied, opened, require_in_step, stored_events
 from understudy.errors import Conflict, UnderstudyError
 from understudy.sessions.record import Move, replay_events
 from understudy.sessions.session import Session
@@ -70,7 +70,7 @@ def test_the_surrogate_is_where_the_record_is_whatever_people_do(
             require_in_step(session)
         with opened(made) as again:
             require_in_step(again)
-            replay = replay_events(list(again._log.read()))
+            replay = replay_events(stored_events(again))
             assert [replay.record.state_of(item) for item in range(40)] == [
                 again.record.state_of(item) for item in range(40)
             ]

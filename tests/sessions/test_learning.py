@@ -8,6 +8,7 @@ from tests.waiting import wait_until
 from understudy.errors import Conflict, NotStored
 from understudy.sessions.learning import labels_at_next_training
 from understudy.sessions.log.events import Event
+from understudy.sessions.log.log import EventLog
 from understudy.sessions.training.trainer import Failed
 
 OWN = "tests.sessions.own_learners:"
@@ -101,15 +102,15 @@ def test_a_model_that_was_stored_though_nobody_could_say_so_is_used_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(copied(tmp_path / "one")) as session:
-        append = session._log.append
+        append = EventLog.append
 
-        def lost_on_the_way_back(*events: Event) -> list[Event]:
-            stored = append(*events)
+        def lost_on_the_way_back(log: EventLog, *events: Event) -> list[Event]:
+            stored = append(log, *events)
             if stored[0].kind in ("trained", "training_failed"):
                 raise NotStored("the database cannot be reached; whether it was stored will be seen then")
             return stored
 
-        monkeypatch.setattr(session._log, "append", lost_on_the_way_back)
+        monkeypatch.setattr(EventLog, "append", lost_on_the_way_back)
         label_next(session, "ann", "k0", 0)
         label_next(session, "ann", "k1", 1)
         wait_until(lambda: session.record.failures)

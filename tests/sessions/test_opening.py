@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.sessions.label_data import images
-from tests.sessions.small_projects import CALM, SMALL, copied, label_next, opened, require_in_step
+from tests.sessions.small_projects import CALM, SMALL, copied, label_next, opened, require_in_step, stored_events
 from tests.waiting import wait_until
 from understudy.errors import Conflict, UnderstudyError
 from understudy.projects.project import create_or_open
@@ -34,7 +34,7 @@ def test_a_pool_that_grew_is_labelled_on(tmp_path: Path) -> None:
             assert session.record.audit_rows[: len(before)] == before
             assert len(session.record.audit_rows) == len(before) + 2
             assert all(row >= 40 for row in session.record.audit_rows[len(before) :])
-            assert [event.kind for event in session._log.read()].count("items_added") == 1
+            assert [event.kind for event in stored_events(session)].count("items_added") == 1
             assert session.models.predictions().shape == (60, 3)
             np.testing.assert_allclose(session.models.predictions().sum(1), 1, rtol=1e-4)
             assert session.next("ann").item == asked

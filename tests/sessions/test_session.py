@@ -19,12 +19,14 @@ from tests.sessions.small_projects import (
     opened,
     require_alike,
     require_in_step,
+    stored_events,
 )
 from tests.waiting import wait_until
 from understudy.errors import Conflict, NotStored
 from understudy.labels.imported_labels import Imported, ImportedLabel, Tally
 from understudy.sessions import learning
 from understudy.sessions.log.events import Event
+from understudy.sessions.log.log import EventLog
 from understudy.sessions.record import Record
 from understudy.sessions.session import Session
 
@@ -60,8 +62,13 @@ def a_full_disk(session: Session) -> Iterator[None]:
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    with opened(copied(tmp_path / "one", taught=2)) as session:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def session(tmp_path: Path, clock: Clock) -> Iterator[Session]:
+    with opened(copied(tmp_path / "one", taught=2), clock=clock) as session:
         yield session
 
 
@@ -93,7 +100,7 @@ def test_a_decision_sent_twice_is_one(session: Session) -> None:
         session.undo("ann", "k1")
     other = session.label(item, 2, "bob", "k1")
     assert not other.repeated
-    assert [event.kind for event in session._log.read()].count("labelled") == 4
+    assert [event.kind for event in stored_events(session)].count("labelled") == 4
     require_in_step(session)
 
 
@@ -108,7 +115,7 @@ def test_every_call_may_be_sent_twice(session: Session) -> None:
         session.add_class("owl", "ann", "c")
         session.put_back("skipped", "ann", "p")
         session.skip(item, "ann", "s")
-    kinds = Counter(event.kind for event in session._log.read(before))
+    kinds = Counter(event.kind for event in stored_events(session, before))
     assert kinds.pop("asked") <= 2
     assert kinds == {"flagged": 1, "labelled": 2, "kept": 1, "class_added": 1, "put_back": 1, "skipped": 1}
     undone = [session.undo("ann", "u") for _ in range(2)]
@@ -207,17 +214,19 @@ def test_a_full_disk_loses_nothing(session: Session) -> None:
     require_in_step(session)
 
 
-def test_a_label_is_stored_though_nobody_can_be_asked_then(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_label_is_stored_though_nobody_can_be_asked_then(
+    session: Session, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     item = session.next("ann").item
     assert item is not None
-    append = session._log.append
+    append = EventLog.append
 
-    def full_after_labels(*events: Event) -> list[Event]:
+    def full_after_labels(log: EventLog, *events: Event) -> list[Event]:
         if events[0].kind in ("asked", "lease_expired"):
             raise NotStored("the disk is full; make room on it, then send this again")
-        return append(*events)
+        return append(log, *events)
 
-    monkeypatch.setattr(session._log, "append", full_after_labels)
+    monkeypatch.setattr(EventLog, "append", full_after_labels)
     stored = session.label(item, 1, "ann", "k")
     assert (stored.repeated, stored.next.item, stored.labelled) == (False, None, 3)
     assert stored.next.reason is not None
@@ -226,24 +235,26 @@ def test_a_label_is_stored_though_nobody_can_be_asked_then(session: Session, mon
     assert undone.next.item is None
     session.label(item, 1, "ann", "k2")
     require_in_step(session)
-    session._deadlines = dict.fromkeys(session._deadlines, 0.0)
+    clock.now += 601
     assert session.next("bob").item is None
     monkeypatch.undo()
     assert session.next("ann").item is not None
     require_in_step(session)
 
 
-def test_a_label_of_which_no_answer_came_is_found_in_the_log(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_label_of_which_no_answer_came_is_found_in_the_log(
+    session: Session, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     item = session.next("ann").item
     assert item is not None
-    append = session._log.append
+    append = EventLog.append
 
-    def lost_on_the_way_back(*events: Event) -> list[Event]:
-        append(*events)
+    def lost_on_the_way_back(log: EventLog, *events: Event) -> list[Event]:
+        append(log, *events)
         raise NotStored("the database cannot be reached; whether it was stored will be seen then")
 
     with monkeypatch.context() as patch:
-        patch.setattr(session._log, "append", lost_on_the_way_back)
+        patch.setattr(EventLog, "append", lost_on_the_way_back)
         with pytest.raises(NotStored):
             session.label(item, 1, "ann", "k")
         assert session.next("bob").item is None
@@ -251,7 +262,10 @@ def test_a_label_of_which_no_answer_came_is_found_in_the_log(session: Session, m
     assert session.record.label_of(item) == 1
     (bobs,) = session.record.held_by("bob")
     assert session.next("bob").item == bobs.item
-    assert session._deadlines.keys() >= session.record.leases.keys()
+    require_in_step(session)
+    clock.now += 601
+    assert session.next("cleo").item is not None
+    assert [lease.annotator for lease in session.record.leases.values()] == ["cleo"]  # the others' came to an end
     require_in_step(session)
 
 
@@ -407,7 +421,7 @@ def test_thirty_threads_at_once_leave_a_log_that_says_it_all(tmp_path: Path) -> 
         for thread in threads:
             thread.join()
         assert not faults
-        events = list(session._log.read())
+        events = stored_events(session)
         assert [event.seq for event in events] == list(range(1, len(events) + 1))
         assert Record.from_events(events).effective == session.record.effective
         holders = Counter(lease.item for lease in session.record.leases.values())
