@@ -136,24 +136,24 @@ def embed(
     ] = True,
 ) -> None:
     """Make features of items; what was made before is not made again, so an interrupted run goes on."""
-    from understudy.data.columns import parsed
+    from understudy.data.columns import parse_columns
     from understudy.data.embedding import embed_dataset
     from understudy.data.encoders import make_encoder
-    from understudy.data.faults import checked_on_error
-    from understudy.data.features import output_folder, summary
+    from understudy.data.faults import check_on_error
+    from understudy.data.features import output_folder, summarize
     from understudy.data.sources import load
 
-    chosen = checked_on_error(on_error)
+    chosen = check_on_error(on_error)
     folder = output_folder(source, out)
-    named = None if columns is None else parsed(columns)
+    named = None if columns is None else parse_columns(columns)
     only = None if classes is None else [name.strip() for name in classes.split(",")]
     made = make_encoder(encoder, device=device)
     # What cannot be used is settled once, when features are computed.
     dataset = load(source, classes=only, columns=named, folder_labels=folder_labels)
     pool, test = embed_dataset(dataset, made, out=folder, batch_size=batch_size, workers=workers, on_error=chosen)
-    typer.echo(summary(pool))
+    typer.echo(summarize(pool))
     if test is not None:
-        typer.echo(summary(test, "test"))
+        typer.echo(summarize(test, "test"))
 
 
 @app.command()
@@ -329,16 +329,16 @@ def label(
     """
     if source is None and project is None and not demo:
         raise UsageError("there is nothing to label; give a PATH, or --demo to try it on digits")
-    from understudy.data.columns import parsed
+    from understudy.data.columns import parse_columns
     from understudy.learners.named import make_learner
     from understudy.projects.project import create_or_open
-    from understudy.web.access import access_for, checked_access
+    from understudy.web.access import access_for, check_access
     from understudy.web.server import Address, serve
 
     _find_modules_here()
     if learner is not None:
         make_learner(learner)  # one that is not there would be found out only by the first training
-    checked_access(host, annotators, password)  # before anything is made
+    check_access(host, annotators, password)  # before anything is made
     opened = create_or_open(
         source,
         project=project,
@@ -347,7 +347,7 @@ def label(
         encoder=encoder,
         store=store,
         demo=demo,
-        columns=None if columns is None else parsed(columns),
+        columns=None if columns is None else parse_columns(columns),
         folder_labels=folder_labels,
         device=device,
         audit_share=audit_share,
@@ -390,10 +390,10 @@ def import_(
     store: Annotated[str | None, typer.Option(metavar="URL", help="The project's database, if it is no file.")] = None,
 ) -> None:
     """Bring labels into a project. What it has already, by the same annotator, is not stored again."""
-    from understudy.data.columns import parsed
+    from understudy.data.columns import parse_columns
     from understudy.sessions.transfer import import_labels
 
-    named = None if columns is None else parsed(columns)
+    named = None if columns is None else parse_columns(columns)
     for line in import_labels(
         project,
         file,

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.data.official import packed, tar_bytes
-from understudy.data.archives import BLOCK, Limits, inside, read_members, unpack
+from understudy.data.archives import TAR_HEADER_BYTES, Limits, path_inside, read_members, unpack
 from understudy.errors import UnderstudyError
 
-FILES = {"set/a.txt": b"alpha" * 1000, "set/deep/b.bin": bytes(2 * BLOCK), "set/empty": b""}
+FILES = {"set/a.txt": b"alpha" * 1000, "set/deep/b.bin": bytes(2 * TAR_HEADER_BYTES), "set/empty": b""}
 ENDINGS = (".tar", ".tar.gz", ".zip")
 
 
@@ -93,7 +93,7 @@ def test_paths_that_lead_outside_are_refused(tmp_path: Path, ending: str, name: 
 @given(st.lists(st.sampled_from(["a", "..", ".", "", "/", "b c", "\\", "~"]), min_size=1, max_size=6))
 def test_a_path_that_passes_stays_inside(parts: list[str]) -> None:
     try:
-        path = inside(Path("x.tar"), "/".join(parts))
+        path = path_inside(Path("x.tar"), "/".join(parts))
     except UnderstudyError:
         return
     assert os.path.commonpath(["/root/out", os.path.normpath(f"/root/out/{path}")]) == "/root/out"
@@ -159,7 +159,7 @@ def test_a_sparse_member_is_refused(tmp_path: Path) -> None:
     header[386:398], header[398:410], header[483:495] = b"00000000000\0", b"00000000000\0", b"77777777777\0"
     header[148:156] = b" " * 8
     header[148:156] = b"%06o\0 " % sum(header)
-    (tmp_path / "set.tar").write_bytes(bytes(header) + bytes(2 * BLOCK))
+    (tmp_path / "set.tar").write_bytes(bytes(header) + bytes(2 * TAR_HEADER_BYTES))
     refuses(tmp_path / "set.tar", "neither file nor folder")
 
 

@@ -53,7 +53,7 @@ def test_the_benchmark_form_gives_pool_and_test_set(
     name: str, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if large:
-        monkeypatch.setattr(arrays, "LARGE", 0)
+        monkeypatch.setattr(arrays, "MIN_MAPPED_BYTES", 0)
     dataset = load_arrays(write(tmp_path / name, BENCHMARK))
     assert dataset.test is not None
     assert dataset.name == "a"
@@ -75,7 +75,7 @@ def test_a_plain_file_of_features_keeps_its_type(
     dtype: str, order: Any, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if large:
-        monkeypatch.setattr(arrays, "LARGE", 0)
+        monkeypatch.setattr(arrays, "MIN_MAPPED_BYTES", 0)
     stored = np.asarray(RNG.integers(0, 2, (5, 4)).astype(dtype), order=order)
     np.save(tmp_path / "x.npy", stored)
     np.savez(tmp_path / "x.npz", X=stored)
@@ -89,7 +89,7 @@ def test_a_plain_file_of_features_keeps_its_type(
 
 
 def test_what_is_compressed_is_read_however_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "LARGE", 0)
+    monkeypatch.setattr(arrays, "MIN_MAPPED_BYTES", 0)
     pool = load_arrays(write(tmp_path / "a.npz", BENCHMARK, compressed=True)).pool
     assert not isinstance(features(pool), np.memmap)
     assert np.array_equal(features(pool), BENCHMARK["X"])
@@ -134,7 +134,7 @@ def test_known_classes_name_the_numbers_and_others_are_faults() -> None:
     pool = from_arrays({"X": X, "y": Y}, "a", ("cat", "dog")).pool
     assert pool.classes == ("cat", "dog")
     assert pool.ids == ("row 0", "row 1", "row 3", "row 4", "row 5")
-    assert str(pool.faults[0]) == "row 2: the label '2' is no known class; use one of cat, dog"
+    assert str(pool.faults[0]) == "row 2: the label '2' is not a known class; use one of cat, dog"
     words = np.array(["cat", "dgo", "", "dog", "dog", "cat"])
     assert "did you mean 'dog'" in from_arrays({"X": X, "y": words}, "a", ("cat", "dog")).pool.faults[0].remedy
 
@@ -144,11 +144,11 @@ def test_the_files_names_are_matched_with_the_known_classes() -> None:
     assert rows(from_arrays(parts, "a", ("z", "y", "x")).pool) == [2, 1, 0, -1, 1, 2]
 
 
-@pytest.mark.parametrize("block", [1, arrays.BLOCK], ids=["row by row", "at once"])
+@pytest.mark.parametrize("block", [1, arrays.BYTES_PER_BLOCK], ids=["row by row", "at once"])
 def test_rows_that_are_not_finite_are_faults_and_the_others_keep_their_numbers(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrays, "BLOCK", block)
+    monkeypatch.setattr(arrays, "BYTES_PER_BLOCK", block)
     bad = X.astype(np.float64)
     bad[1, 2], bad[4, 0], bad[5, 1] = np.nan, -np.inf, 1e300
     pool = from_arrays({"X": bad, "y": Y}, "a").pool
@@ -243,7 +243,7 @@ def test_nothing_is_ever_unpickled(name: str, tmp_path: Path) -> None:
     with pytest.raises(UnderstudyError, match="holds Python objects, which are never unpickled"):
         load_arrays(tmp_path / name)
     (tmp_path / "b.npy").write_bytes(pickle.dumps(Bomb(tmp_path / "exploded")))
-    with pytest.raises(UnderstudyError, match=r"broken, truncated or no \.npy file"):
+    with pytest.raises(UnderstudyError, match=r"broken, truncated or not a \.npy file"):
         load_arrays(tmp_path / "b.npy")
     assert not (tmp_path / "exploded").exists()
 
@@ -255,12 +255,12 @@ def test_a_truncated_file_gets_one_line(
     suffix: str, share: float, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if large:
-        monkeypatch.setattr(arrays, "LARGE", 0)
+        monkeypatch.setattr(arrays, "MIN_MAPPED_BYTES", 0)
     path = tmp_path / f"a{suffix}"
     np.save(path, X) if suffix == ".npy" else write(path, BENCHMARK)
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * share)])
-    with pytest.raises(UnderstudyError, match=rf"broken, truncated or no \{suffix} file \(.*\); write it again"):
+    with pytest.raises(UnderstudyError, match=rf"broken, truncated or not a \{suffix} file \(.*\); write it again"):
         load_arrays(path)
 
 

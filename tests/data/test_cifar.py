@@ -118,9 +118,9 @@ def test_a_truncated_archive_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "0 bytes are no whole number of records of 3,073"),
-        (bytes(3072), "3,072 bytes are no whole number"),
-        (bytes(3074), "3,074 bytes are no whole number"),
+        (b"", "0 bytes are not a whole number of records of 3,073"),
+        (bytes(3072), "3,072 bytes are not a whole number"),
+        (bytes(3074), "3,074 bytes are not a whole number"),
         (b"\x0a" + bytes(3072), "label 10 where 0 to 9 are classes"),
     ],
 )
@@ -142,8 +142,8 @@ THREE = listed(*map(number, (0, 1, 2)))
         ({b"data": string(b"x"), b"labels": THREE}, "are not in it"),
         ({b"data": array(PIXELS[:2]), b"labels": THREE}, r"shape \(2, 3072\) for 3 labels"),
         ({b"data": array(PIXELS[:, 1:]), b"labels": THREE}, r"shape \(3, 3071\)"),
-        ({b"data": array(PIXELS), b"labels": listed(number(0), number(1), string(b"2"))}, "no small numbers"),
-        ({b"data": array(PIXELS), b"labels": listed(number(0), number(1), b"J\xff\xff\xff\xff")}, "no small numbers"),
+        ({b"data": array(PIXELS), b"labels": listed(number(0), number(1), string(b"2"))}, "not small numbers"),
+        ({b"data": array(PIXELS), b"labels": listed(number(0), number(1), b"J\xff\xff\xff\xff")}, "not small numbers"),
         ({b"data": array(PIXELS), b"labels": listed(*map(number, (0, 1, 10)))}, "label 10 where 0 to 9"),
     ],
 )

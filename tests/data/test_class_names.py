@@ -78,8 +78,8 @@ def test_a_label_with_a_typing_error_is_a_fault_that_names_the_nearest_class() -
     )
     assert rows.tolist() == [0, -1, -1, -1]
     assert {row: str(fault) for row, fault in faulty.items()} == {
-        1: "line 3: the label 'dgo' is no known class; did you mean 'dog'?",
-        3: "line 5: the label 'zebra' is no known class; use one of cat, dog",
+        1: "line 3: the label 'dgo' is not a known class; did you mean 'dog'?",
+        3: "line 5: the label 'zebra' is not a known class; use one of cat, dog",
     }
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from understudy import UnderstudyError
-from understudy.data.columns import chosen, parsed
+from understudy.data.columns import choose_columns, parse_columns
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from understudy.data.columns import chosen, parsed
     ],
 )
 def test_columns_are_known_by_what_they_hold(there: list[str], named: dict[str, str], found: dict[str, str]) -> None:
-    assert chosen(there, named, "a.csv") == found
+    assert choose_columns(there, named, "a.csv") == found
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_columns_are_known_by_what_they_hold(there: list[str], named: dict[str, 
 )
 def test_what_is_missing_is_said_with_what_is_there(there: list[str], named: dict[str, str], message: str) -> None:
     with pytest.raises(UnderstudyError, match=message):
-        chosen(there, named, "a.csv")
+        choose_columns(there, named, "a.csv")
 
 
 def test_columns_are_read_from_the_command_line() -> None:
-    assert parsed("text=body, label=the topic") == {"text": "body", "label": "the topic"}
+    assert parse_columns("text=body, label=the topic") == {"text": "body", "label": "the topic"}
     for text in ("", "text", "text=", "=body", "text=body,"):
         with pytest.raises(UnderstudyError, match="columns are given as text=body,label=topic; got '"):
-            parsed(text)
+            parse_columns(text)

@@ -132,7 +132,7 @@ def test_what_a_source_needs_to_be_read_can_be_said(photos: Path, tmp_path: Path
     named = ["--columns", "path=photo,label=topic", "--classes", "good, bad"]
     result = runner.invoke(app, ["embed", str(tmp_path / "list.csv"), *named, *out])
     assert result.exit_code == 0, result.output
-    assert "1 item left out: line 4: the label 'ugly' is no known class; use one of good, bad" in result.stdout
+    assert "1 item left out: line 4: the label 'ugly' is not a known class; use one of good, bad" in result.stdout
     assert open_features(tmp_path / "out").classes == ("good", "bad")
     assert runner.invoke(app, ["embed", str(photos), "--no-folder-labels", *out]).exit_code == 0
     assert open_features(tmp_path / "out").labels is None

@@ -3,7 +3,7 @@
 import pytest
 
 from understudy import UnderstudyError
-from understudy.data.faults import Fault, FaultsFound, ItemFault, checked_on_error, listing, settle
+from understudy.data.faults import Fault, FaultsFound, ItemFault, check_on_error, list_faults, settle
 
 BROKEN = Fault("a.jpg", "the file is empty", "copy it again")
 NOTE = Fault("b.gif", "animated", "the first frame is used", used=True)
@@ -30,11 +30,11 @@ def test_notes_on_items_that_are_used_are_no_reason_to_fail() -> None:
 
 def test_a_long_list_is_cut_and_counted() -> None:
     faults = [Fault(f"{i}.jpg", "broken", "remove it") for i in range(1234)]
-    shown = listing(faults)
+    shown = list_faults(faults)
     assert "9.jpg: broken" in shown
     assert "10.jpg" not in shown
     assert shown.endswith("and 1,224 more")
-    assert listing(faults[:1]) == " 0.jpg: broken; remove it"
+    assert list_faults(faults[:1]) == " 0.jpg: broken; remove it"
 
 
 def test_no_line_of_a_list_ends_in_a_space() -> None:
@@ -43,6 +43,6 @@ def test_no_line_of_a_list_ends_in_a_space() -> None:
 
 
 def test_what_to_do_on_errors_is_one_of_two_words() -> None:
-    assert checked_on_error("fail") == "fail"
+    assert check_on_error("fail") == "fail"
     with pytest.raises(UnderstudyError, match="on_error must be 'skip' or 'fail'; got 'ignore'"):
-        checked_on_error("ignore")
+        check_on_error("ignore")

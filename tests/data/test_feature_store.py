@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from understudy.data.feature_store import FeatureStore, frame, open_store
+from understudy.data.feature_store import FeatureStore, open_store, pack_frame
 from understudy.errors import UnderstudyError
 
 DIM = 3
@@ -185,7 +185,7 @@ def test_a_thread_that_finds_a_place_finds_its_checksum(tmp_path: Path) -> None:
 
 
 def test_a_frame_is_as_long_as_it_says() -> None:
-    assert len(frame([(b"x" * 16, 1), (b"y" * 16, 2)])) == 8 + 2 * 20 + 4
+    assert len(pack_frame([(b"x" * 16, 1), (b"y" * 16, 2)])) == 8 + 2 * 20 + 4
 
 
 def test_the_folder_says_what_it_is_for(tmp_path: Path) -> None:

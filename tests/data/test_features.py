@@ -8,7 +8,7 @@ import pytest
 
 from tests.data.image_pools import Counting, by_hand, image, images, pool_of
 from understudy.data.embedding import embed
-from understudy.data.features import default_folder, open_dataset, open_features, output_folder, summary
+from understudy.data.features import default_folder, open_dataset, open_features, output_folder, summarize
 from understudy.data.items import ArrayImages
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError
@@ -82,7 +82,9 @@ def test_images_of_an_array_have_features_and_no_items_afterwards(tmp_path: Path
 @pytest.mark.parametrize("missing", ["embedding.json", "features.npy", "items.parquet", "faults.jsonl"])
 def test_a_folder_that_is_not_whole_is_refused(folder: Path, missing: str) -> None:
     (folder / missing).unlink()
-    with pytest.raises(UnderstudyError, match=r"no features folder, or was not finished|is damaged .*run embed again"):
+    with pytest.raises(
+        UnderstudyError, match=r"not a features folder, or was not finished|is damaged .*run embed again"
+    ):
         open_features(folder)
 
 
@@ -138,7 +140,7 @@ def test_the_summary_counts_and_names(tmp_path: Path) -> None:
     paths = images(tmp_path / "images", 4)
     paths[2].write_bytes(b"")
     embed(pool_of(paths[:1]), Counting(), out=tmp_path / "first")
-    said = summary(embed(pool_of(paths), Counting(), out=tmp_path / "out"))
+    said = summarize(embed(pool_of(paths), Counting(), out=tmp_path / "out"))
     assert said.startswith("pool: 3 x 48 features in ")
     assert ", 2 computed, 1 from the cache\n1 item left out: 0002.png: the file is empty; " in said
     assert said.endswith(f"\nall of this is in {tmp_path / 'out' / 'faults.jsonl'}\nwritten: {tmp_path / 'out'}")
@@ -150,7 +152,7 @@ def test_the_summary_says_which_part_it_is_of_and_what_the_notes_are(tmp_path: P
         image(5).convert("CMYK").save(path, format="jpeg")
     for path in (paths[0], *images(tmp_path / "images", 1, first=9)):
         path.write_bytes(b"")
-    said = summary(embed(pool_of(sorted((tmp_path / "images").iterdir())), Counting(), out=tmp_path / "out"), "test")
+    said = summarize(embed(pool_of(sorted((tmp_path / "images").iterdir())), Counting(), out=tmp_path / "out"), "test")
     assert said.startswith("test: 3 x 48 features in ")
     assert "\n2 items left out:\n  0000.png: the file is empty" in said
     assert "\n2 notes, the first: 0001.png: CMYK colours; converted to RGB without a colour profile\n" in said

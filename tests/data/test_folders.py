@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from understudy import UnderstudyError
-from understudy.data.folders import listed, load_folder
+from understudy.data.folders import list_images, load_folder
 from understudy.data.pool import Pool
 
 
@@ -78,7 +78,7 @@ def test_a_folder_that_is_no_known_class_is_one_fault(tmp_path: Path) -> None:
     assert pool.classes == ("dog", "cat")
     assert by_class(pool) == {"cat/1.png": "cat"}
     assert [str(fault) for fault in pool.faults] == [
-        "dgo/ (2 files): the label 'dgo' is no known class; did you mean 'dog'?"
+        "dgo/ (2 files): the label 'dgo' is not a known class; did you mean 'dog'?"
     ]
 
 
@@ -213,6 +213,6 @@ def test_twenty_thousand_files_are_listed_in_order(tmp_path: Path) -> None:
         (tmp_path / f"{folder:02}").mkdir()
         for file in range(1000):
             os.close(os.open(f"{tmp_path}/{folder:02}/{file:03}.jpg", os.O_CREAT))
-    names = listed(tmp_path).files
+    names = list_images(tmp_path).files
     assert len(names) == 20_000
     assert names == sorted(names)

@@ -149,7 +149,7 @@ def test_what_cannot_be_decided_or_used_gets_one_line(tmp_path: Path) -> None:
             lambda: from_datasets(datasets.DatasetDict(train=part, test=sentences(text=["a"], label=["x"]))),
             r"other col",
         ),
-        (lambda: load_saved(tmp_path), r"is no whole Hugging Face data set \(.*\); save it again"),
+        (lambda: load_saved(tmp_path), r"is not a complete Hugging Face data set \(.*\); save it again"),
     ]
     for call, message in cases:
         with pytest.raises(UnderstudyError, match=message) as caught:

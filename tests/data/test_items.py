@@ -12,7 +12,7 @@ from PIL import Image
 
 from understudy import UnderstudyError
 from understudy.data.faults import ItemFault
-from understudy.data.items import ArrayImages, ImageFiles, Items, StoredImages, Texts, content_of, printable
+from understudy.data.items import ArrayImages, ImageFiles, Items, StoredImages, Texts, content_of, make_printable
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (3, 4, 5, 3), dtype=np.uint8)
 
@@ -99,7 +99,7 @@ def test_a_pipe_a_device_or_a_socket_is_a_fault_and_nobody_waits_for_it(
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("socket")
         for name in ("pipe", "/dev/zero"):
-            with pytest.raises(ItemFault, match=f"^{name}: a pipe or a device, no file; put a file there"):
+            with pytest.raises(ItemFault, match=f"^{name}: a pipe or a device, not a file; put a file there"):
                 ImageFiles([Path(name)]).read(0)
         with pytest.raises(ItemFault, match=r"^socket: cannot be read \("):
             ImageFiles([Path("socket")]).read(0)
@@ -225,11 +225,11 @@ def test_a_text_with_half_a_character_is_readable_and_differs_from_others() -> N
 
 
 def test_names_are_made_printable() -> None:
-    assert printable("Käse.jpg") == "Käse.jpg"
-    assert printable("K\udce4se.jpg") == "K\\udce4se.jpg"
-    assert printable("a\nb\x1b[2Jc\x7f\x9b\u2028\u202e") == "a\\nb\\x1b[2Jc\\x7f\\x9b\\u2028\\u202e"
+    assert make_printable("Käse.jpg") == "Käse.jpg"
+    assert make_printable("K\udce4se.jpg") == "K\\udce4se.jpg"
+    assert make_printable("a\nb\x1b[2Jc\x7f\x9b\u2028\u202e") == "a\\nb\\x1b[2Jc\\x7f\\x9b\\u2028\\u202e"
 
 
 @pytest.mark.parametrize("name", ["می\u200cخواهم", "\N{MAN}\u200d\N{WOMAN}", "a\u3000b", "C:\\n"])
 def test_names_of_other_languages_stay_as_they_are(name: str) -> None:
-    assert printable(name) == name
+    assert make_printable(name) == name

@@ -167,7 +167,7 @@ def test_a_label_that_is_no_known_class_is_a_fault_with_the_nearest(folder: Path
     dataset = csv_of(folder, "text,label\na,cat\nb,dgo\nc,\nd,dog\n", classes=("dog", "cat"))
     assert dataset.pool.classes == ("dog", "cat")
     assert labels(dataset.pool) == ["cat", None, "dog"]
-    assert faults(dataset) == ["line 3: the label 'dgo' is no known class; did you mean 'dog'?"]
+    assert faults(dataset) == ["line 3: the label 'dgo' is not a known class; did you mean 'dog'?"]
 
 
 @pytest.mark.parametrize(

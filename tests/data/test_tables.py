@@ -17,7 +17,7 @@ from pyarrow import parquet
 from understudy import UnderstudyError
 from understudy.data.faults import ItemFault
 from understudy.data.items import StoredImages
-from understudy.data.tables import KEPT, Cells, Table, read_table
+from understudy.data.tables import MAX_ROW_GROUPS, Cells, Table, read_table
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1), min_size=1)
 
@@ -126,7 +126,7 @@ def test_broken_lines_of_jsonl_are_collected(tmp_path: Path) -> None:
     assert table.values["label"] == [None, None, 1]
     assert table.names == ["line 1", "line 7", "line 8"]
     assert [fault.split(" (")[0] for fault in faults(table)] == [
-        "line 2: no JSON", "line 4: JSON, but no object", "line 5: not in UTF-8", "line 6: no JSON",
+        "line 2: not JSON", "line 4: JSON, but not an object", "line 5: not in UTF-8", "line 6: not JSON",
     ]  # fmt: skip
 
 
@@ -194,7 +194,7 @@ def test_few_row_groups_of_images_are_in_memory_whatever_threads_read(tmp_path: 
         assert list(threads.map(found.__getitem__, range(100))) == cells
         assert list(threads.map(found.__getitem__, reversed(range(100)))) == cells[::-1]
     assert isinstance(found, Cells)
-    assert len(found.columns[0].kept) == KEPT
+    assert len(found.columns[0].kept) == MAX_ROW_GROUPS
 
 
 def test_a_parquet_file_that_vanished_is_the_fault_of_each_image(tmp_path: Path) -> None:

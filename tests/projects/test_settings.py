@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.data.class_names import checked_class
+from understudy.data.class_names import check_class
 from understudy.errors import UnderstudyError
 from understudy.projects.settings import Settings
 
@@ -73,7 +73,7 @@ def test_what_no_setting_can_be_is_refused_in_one_line(wrong: dict[str, Any], sa
 @given(st.text())
 def test_a_class_that_is_kept_can_be_written_in_one_line(name: str) -> None:
     with suppress(UnderstudyError):
-        kept = checked_class(name)
+        kept = check_class(name)
         assert kept == kept.strip()
         assert len(kept.splitlines()) == 1
         kept.encode()

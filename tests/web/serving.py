@@ -14,7 +14,7 @@ from understudy.projects.project import create_or_open
 from understudy.sessions.opening import open_session
 from understudy.sessions.session import Session
 from understudy.web.access import Access
-from understudy.web.server import Address, Server, listen, server_of
+from understudy.web.server import Address, Server, listen, make_server
 from understudy.web.session_holder import SessionHolder
 
 
@@ -38,7 +38,7 @@ def served(session: Session | SessionHolder, access: Access | None = None) -> It
     """A server on a free port, stopped at the end."""
     holder = session if isinstance(session, SessionHolder) else SessionHolder(session)
     listening = listen(Address(port=0))
-    server = server_of(holder, Access() if access is None else access)
+    server = make_server(holder, Access() if access is None else access)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -15,7 +15,7 @@ from fastapi.routing import iter_route_contexts
 from tests.web.serving import Served, served
 from understudy.errors import UnderstudyError
 from understudy.sessions.session import Session
-from understudy.web.access import Access, Tries, allowed_hosts, checked_names, home_of, is_loopback, name_in
+from understudy.web.access import Access, Tries, allowed_hosts, check_names, client_network, is_loopback, name_in
 from understudy.web.app import create_app
 from understudy.web.tokens import Tokens
 
@@ -188,7 +188,7 @@ def test_each_wrong_password_makes_the_wait_longer_and_the_right_one_ends_it() -
         now[0] += waits[-1]
     assert waits[:7] == [0, 0, 0, 0, 1, 2, 4]
     assert waits[-1] == 60
-    tries.succeeded("a")
+    tries.record_success("a")
     assert [tries.begin("a") for _ in range(5)] == [0] * 5
     assert tries.begin("a") > 0
     for number in range(3000):
@@ -202,18 +202,18 @@ def test_many_addresses_guess_no_faster_than_sixty_a_minute() -> None:
     tries = Tries(lambda: now[0])
     assert [tries.begin(str(number)) for number in range(60)] == [0] * 60
     assert tries.begin("another") == 60
-    tries.succeeded("3")  # a right one does not use it up
+    tries.record_success("3")  # a right one does not use it up
     assert tries.begin("another") == 0
     now[0] = 61
     assert tries.begin("and another") == 0
 
 
 def test_addresses_that_one_client_has_to_itself_are_one() -> None:
-    assert home_of("192.0.2.1") != home_of("192.0.2.2")
-    assert home_of("::ffff:192.0.2.1") == home_of("192.0.2.1")
-    assert home_of("2001:db8::1") == home_of("2001:db8::ffff:2%eth0") != home_of("2001:db8:0:1::1")
-    assert home_of("::1") == "::1"
-    assert home_of("no address") == "no address"
+    assert client_network("192.0.2.1") != client_network("192.0.2.2")
+    assert client_network("::ffff:192.0.2.1") == client_network("192.0.2.1")
+    assert client_network("2001:db8::1") == client_network("2001:db8::ffff:2%eth0") != client_network("2001:db8:0:1::1")
+    assert client_network("::1") == "::1"
+    assert client_network("no address") == "no address"
 
 
 def test_no_password_is_asked_for_where_none_is_wanted(server: Served, team: Served) -> None:
@@ -248,10 +248,10 @@ def test_the_name_in_a_host_header() -> None:
 
 
 def test_names_of_annotators_are_checked() -> None:
-    assert checked_names("ann, bob") == ("ann", "bob")
+    assert check_names("ann, bob") == ("ann", "bob")
     for bad in ("ann,ann", "", "ann,,bob", "a\nb", "x" * 65):
         with pytest.raises(UnderstudyError, match="names that differ"):
-            checked_names(bad)
+            check_names(bad)
 
 
 def test_an_app_without_a_rule_listens_to_loopback_names_only(session: Session) -> None:

@@ -18,8 +18,8 @@ HEAD = b"GET /api/status HTTP/1.1\r\nHost: localhost\r\n"
 @pytest.fixture
 def impatient(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A server that waits half a second for a head, and bears five connections of this machine."""
-    monkeypatch.setattr(connections, "HEAD_TIME", 0.5)
-    monkeypatch.setattr(connections, "MOST_OF_LOOPBACK", 5)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "MAX_FROM_LOOPBACK", 5)
     with served(session) as running:
         yield running
 
@@ -117,5 +117,5 @@ def test_what_is_refused_before_it_is_read_carries_the_strict_headers(impatient:
 
 
 def test_other_machines_get_fewer_connections_each_than_this_one() -> None:
-    assert connections.most_of("127.0.0.1") == connections.most_of("::1") == 128
-    assert connections.most_of("192.0.2.1") == connections.most_of("2001:db8::/64") == 64
+    assert connections.max_connections_of("127.0.0.1") == connections.max_connections_of("::1") == 128
+    assert connections.max_connections_of("192.0.2.1") == connections.max_connections_of("2001:db8::/64") == 64

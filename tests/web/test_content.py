@@ -97,7 +97,7 @@ def test_a_huge_picture_is_made_smaller_and_an_absurd_one_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = picture(tmp_path, "a.png", (3000, 100))
-    monkeypatch.setattr(module, "MOST_BYTES", 1000)
+    monkeypatch.setattr(module, "MAX_BYTES_AS_IS", 1000)
     found = Contents().content(pool_of(path), 0)
     with Image.open(io.BytesIO(found.body)) as shown:
         assert shown.size == (2048, 68)
@@ -136,7 +136,7 @@ def test_texts_are_plain_and_have_no_thumbnail() -> None:
 
 
 def test_converted_pictures_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CACHED", 5000)
+    monkeypatch.setattr(module, "MAX_CACHED_BYTES", 5000)
     contents = Contents()
     pool = Pool(
         tuple(map(str, range(50))), ArrayImages(np.random.default_rng(0).integers(0, 255, (50, 20, 20), np.uint8))
@@ -152,7 +152,7 @@ def test_converted_pictures_are_kept_within_bounds(monkeypatch: pytest.MonkeyPat
 def test_large_files_are_read_two_at_a_time_and_small_ones_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(module, "MAX_BYTES_AS_IS", 10_000)
     together = Together([picture(tmp_path, "a.png", (200, 100)), picture(tmp_path, "b.png")])
     assert together.paths[0].stat().st_size > 10_000 > together.paths[1].stat().st_size
     contents, pool = Contents(), Pool(("a", "b"), together)

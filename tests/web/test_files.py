@@ -11,7 +11,7 @@ from tests.waiting import wait_until
 from tests.web.serving import Served
 from understudy.labels.formats import FORMATS
 from understudy.sessions.session import Session
-from understudy.web.guard import MOST_IMPORTED, Guard
+from understudy.web.guard import MAX_IMPORT_BYTES, Guard
 
 RAW = {"Content-Type": "application/octet-stream"}
 
@@ -56,7 +56,7 @@ def test_what_cannot_be_read_or_is_too_much_is_refused(server: Served) -> None:
         assert answer.status_code == 422, content
         assert "\n" not in answer.json()["detail"]
         assert "/tmp" not in answer.text
-    large = server.client.post("/api/import?annotator=ann", content=b" " * (MOST_IMPORTED + 1), headers=RAW)
+    large = server.client.post("/api/import?annotator=ann", content=b" " * (MAX_IMPORT_BYTES + 1), headers=RAW)
     assert large.status_code == 413
     assert server.client.post("/api/import?annotator=ann", json={}).status_code == 415
     assert server.client.get("/api/export?format=pickle").status_code == 422

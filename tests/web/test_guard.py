@@ -9,7 +9,7 @@ import pytest
 
 from tests.web.serving import Served
 from understudy.web import guard
-from understudy.web.guard import MOST_BYTES, Guard
+from understudy.web.guard import MAX_BODY_BYTES, Guard
 
 LABEL = {"item": 1, "label": 3, "annotator": "ann", "key": "guard"}
 
@@ -64,9 +64,9 @@ def test_a_large_body_is_refused_whether_its_size_is_said_or_not(server: Served)
             yield b" " * 8192
 
     headers = {"Content-Type": "application/json"}
-    for content in (b" " * (MOST_BYTES + 1), b" " * (10 * MOST_BYTES), chunks()):
+    for content in (b" " * (MAX_BODY_BYTES + 1), b" " * (10 * MAX_BODY_BYTES), chunks()):
         assert server.client.post("/api/next", content=content, headers=headers).status_code == 413
-    fits = b'{"annotator": "ann"' + b" " * (MOST_BYTES - 20) + b"}"
+    fits = b'{"annotator": "ann"' + b" " * (MAX_BODY_BYTES - 20) + b"}"
     assert server.client.post("/api/next", content=fits, headers=headers).status_code == 200
 
 
@@ -168,15 +168,15 @@ def test_no_line_of_the_terminal_is_written_by_a_client(
     def broken(*_: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(Guard, "refusal", broken)
+    monkeypatch.setattr(Guard, "refuse", broken)
     answer = server.client.get("/a%0Aunderstudy:%20all%20is%20well%1B%5B2J")
     assert answer.status_code == 500
     assert caplog.messages == ["GET /a\\nunderstudy: all is well\\x1b[2J failed"]
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "BODY_TIME", 0.2)
-    monkeypatch.setattr(guard, "IMPORT_TIME", 0.2)
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(guard, "IMPORT_SECONDS", 0.2)
     for path, kind in (("/api/next", "application/json"), ("/api/import?annotator=ann", "application/octet-stream")):
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: 100\r\n\r\n"
         answer = raw(server, head.encode() + b'{"annotator"')

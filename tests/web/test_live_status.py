@@ -84,7 +84,7 @@ def test_while_a_project_is_prepared_the_page_hears_how_far_it_is(session: Sessi
             found = statuses(answer.iter_lines())
             first = next(found)
             assert (first["project"], first["phase"], first["done"]) == ("birds", "preparing", 0)
-            holder.progress(5, 10)
+            holder.report_progress(5, 10)
             second = next(found)
             assert (second["phase"], second["done"], second["total"]) == ("preparing", 5, 10)
             early = httpx.post(f"{running.url}/api/next", json={"annotator": "ann"}, timeout=None)

@@ -99,7 +99,7 @@ def test_others_get_in_with_their_links_only(tmp_path: Path) -> None:
     [
         ((), "PATH, or --demo"),
         (("--demo", "--host", "0.0.0.0"), "--annotators ann,bob"),
-        (("--demo", "--host", "no.such.host.invalid"), "no address of this machine"),
+        (("--demo", "--host", "no.such.host.invalid"), "not an address of this machine"),
         (("--demo", "--annotators", "a,b", "--password", "x"), "not both"),
         (("--demo", "--annotators", "a,a"), "names that differ"),
         (("no/such/folder",), "no/such/folder"),

@@ -26,11 +26,11 @@ from understudy.errors import UnderstudyError
 SUFFIXES: Final = (".tar", ".tar.gz", ".tgz", ".zip")
 MAX_BYTES: Final = 4 << 30
 MAX_MEMBERS: Final = 200_000
-CHUNK: Final = 1 << 20
+BYTES_PER_READ: Final = 1 << 20
 DAMAGE: Final = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, gzip.BadGzipFile, EOFError, NotImplementedError, RuntimeError,
 )  # fmt: skip
-BLOCK: Final = 512  # a tar header; names too long for one take some more
+TAR_HEADER_BYTES: Final = 512  # a tar header; names too long for one take some more
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ def _members(archive: Path, limits: Limits) -> Iterator[tuple[PurePosixPath, Rea
     is_zip = archive.name.lower().endswith(".zip")
     seen: set[PurePosixPath] = set()
     bytes_left = limits.max_bytes
-    with _known_damage(archive):
+    with _explain_damage(archive):
         for name, content in (_zip_members if is_zip else _tar_members)(archive, limits):
-            path = inside(archive, name)
+            path = path_inside(archive, name)
             if content is None:
                 yield path, None
                 continue
@@ -102,13 +102,13 @@ def _members(archive: Path, limits: Limits) -> Iterator[tuple[PurePosixPath, Rea
             seen.add(path)
             counted = Counted(content, bytes_left, archive)
             yield path, counted
-            while counted.read(CHUNK):
+            while counted.read(BYTES_PER_READ):
                 pass  # what the caller left unread counts as well
             bytes_left = counted.left
 
 
 @contextmanager
-def _known_damage(archive: Path) -> Iterator[None]:
+def _explain_damage(archive: Path) -> Iterator[None]:
     """Whatever the standard library meets damage with, as one line."""
     try:
         yield
@@ -118,7 +118,7 @@ def _known_damage(archive: Path) -> Iterator[None]:
 
 def _tar_members(archive: Path, limits: Limits) -> Iterator[tuple[str, Readable | None]]:
     packed = not archive.name.lower().endswith(".tar")
-    most = limits.max_bytes + 4 * BLOCK * (limits.max_members + 8)
+    most = limits.max_bytes + 4 * TAR_HEADER_BYTES * (limits.max_members + 8)
     with (
         archive.open("rb") as file,
         Bounded(gzip.GzipFile(fileobj=file) if packed else file, most, archive) as stream,
@@ -126,22 +126,22 @@ def _tar_members(archive: Path, limits: Limits) -> Iterator[tuple[str, Readable 
     ):
         for i, member in enumerate(tar):
             if i == limits.max_members:
-                raise _too_many(archive, limits)
+                raise _too_large(archive, limits)
             if member.issparse() or not (member.isreg() or member.isdir()):
                 raise _hostile(archive, f"holds {member.name}, which is neither file nor folder")
             yield member.name, None if member.isdir() else tar.extractfile(member)
         # To tarfile a header it cannot read is the end. The true end is a block of zeros.
         stream.seek(tar.offset)
-        if stream.read(BLOCK) != bytes(BLOCK):
+        if stream.read(TAR_HEADER_BYTES) != bytes(TAR_HEADER_BYTES):
             raise tarfile.ReadError("the end is missing")
-        while stream.read(CHUNK):
+        while stream.read(BYTES_PER_READ):
             pass  # gzip compares its checksum only when it has read everything
 
 
 def _zip_members(archive: Path, limits: Limits) -> Iterator[tuple[str, Readable | None]]:
     with zipfile.ZipFile(archive) as file:
         if len(file.infolist()) > limits.max_members:
-            raise _too_many(archive, limits)
+            raise _too_large(archive, limits)
         for member in file.infolist():
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
@@ -153,7 +153,7 @@ def _zip_members(archive: Path, limits: Limits) -> Iterator[tuple[str, Readable 
                 yield member.filename, content
 
 
-def inside(archive: Path, name: str) -> PurePosixPath:
+def path_inside(archive: Path, name: str) -> PurePosixPath:
     """The member's path if it lies within the folder on every system."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or "\0" in name:
@@ -167,7 +167,7 @@ def _put(path: Path, content: Readable | None) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
-        shutil.copyfileobj(content, file, CHUNK)
+        shutil.copyfileobj(content, file, BYTES_PER_READ)
 
 
 class Counted:
@@ -178,8 +178,8 @@ class Counted:
 
     def read(self, size: int = -1) -> bytes:
         if size < 0:
-            return b"".join(iter(lambda: self.read(CHUNK), b""))
-        with _known_damage(self.archive):
+            return b"".join(iter(lambda: self.read(BYTES_PER_READ), b""))
+        with _explain_damage(self.archive):
             # One byte more than allowed is asked for, and no more: a bomb is known by it.
             data = self.content.read(min(size, self.left + 1))
         self.left -= len(data)
@@ -195,7 +195,7 @@ class Bounded(io.RawIOBase):
         self.stream, self.most, self.archive = stream, most, archive
 
     def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= CHUNK or self.stream.tell() > self.most:
+        if not 0 <= size <= BYTES_PER_READ or self.stream.tell() > self.most:
             raise _hostile(self.archive, "unpacks to more bytes than allowed")
         return self.stream.read(size)
 
@@ -206,7 +206,7 @@ class Bounded(io.RawIOBase):
         return self.stream.tell()
 
 
-def _too_many(archive: Path, limits: Limits) -> UnderstudyError:
+def _too_large(archive: Path, limits: Limits) -> UnderstudyError:
     return _hostile(archive, f"holds more than the {limits.max_members:,} members allowed")
 
 

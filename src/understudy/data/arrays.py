@@ -18,13 +18,13 @@ from safetensors import SafetensorError, safe_open
 
 from understudy.data import class_names
 from understudy.data.faults import Fault
-from understudy.data.items import ArrayImages, printable
+from understudy.data.items import ArrayImages, make_printable
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError, UsageError
 
 SUFFIXES: Final = (".npy", ".npz", ".safetensors")
-LARGE: Final = 2**26  # bytes: an array above this is mapped
-BLOCK: Final = 2**24  # bytes looked at in one go
+MIN_MAPPED_BYTES: Final = 2**26  # bytes: an array above this is mapped
+BYTES_PER_BLOCK: Final = 2**24  # bytes looked at in one go
 
 # The names an array may have in its file, by what it is.
 KEYS: Final = {
@@ -55,7 +55,7 @@ def load_arrays(path: Path, classes: Sequence[str] | None = None) -> Dataset:
             raise
         reason = " ".join(str(error).split())
         raise UnderstudyError(
-            f"{path}: broken, truncated or no {path.suffix} file ({reason}); write it again"
+            f"{path}: broken, truncated or not a {path.suffix} file ({reason}); write it again"
         ) from error
     return from_arrays(found, path.stem, classes)
 
@@ -63,11 +63,11 @@ def load_arrays(path: Path, classes: Sequence[str] | None = None) -> Dataset:
 def from_arrays(arrays: Mapping[str, np.ndarray], name: str, classes: Sequence[str] | None = None) -> Dataset:
     """The pool in arrays that are named as in a file."""
     parts = _by_role(arrays, name)
-    own = [printable(str(class_)) for class_ in parts["classes"].tolist()] if "classes" in parts else None
+    own = [make_printable(str(class_)) for class_ in parts["classes"].tolist()] if "classes" in parts else None
     columns: dict[str, np.ndarray] = {
         role: _label_column(parts[role], role) for role in ("labels", "test labels") if role in parts
     }
-    named, known = _in_names(columns, own, classes)
+    named, known = _name_labels(columns, own, classes)
     pool = _one_pool(parts["features"], parts.get("identities"), named.get("labels"), known, "row")
     if "test features" not in parts:
         return Dataset(name, pool)
@@ -103,7 +103,7 @@ def _one_pool(
     if values.ndim == 0 or len(values) == 0:
         raise UnderstudyError(f"the array of features has no rows (shape {values.shape}); write it again with some")
     n = len(values)
-    ids = tuple(f"{unit} {row}" for row in range(n)) if given_ids is None else _checked_ids(given_ids, n)
+    ids = tuple(f"{unit} {row}" for row in range(n)) if given_ids is None else _check_ids(given_ids, n)
     if names is not None and len(names) != n:
         raise UnderstudyError(f"{n:,} rows of features but {len(names):,} labels; give one label a row, -1 for none")
     rows, faulty = (None, {}) if names is None else class_names.rows_of(names, classes, ids)
@@ -131,7 +131,7 @@ def _not_finite(features: np.ndarray) -> dict[int, str]:
     found: dict[int, str] = {}
     if features.dtype.kind != "f":
         return found
-    size = max(1, BLOCK // (features.shape[1] * features.dtype.itemsize))
+    size = max(1, BYTES_PER_BLOCK // (features.shape[1] * features.dtype.itemsize))
     for first in range(0, len(features), size):
         with np.errstate(over="ignore"):
             finite = np.isfinite(features[first : first + size].astype(np.float32))
@@ -141,7 +141,7 @@ def _not_finite(features: np.ndarray) -> dict[int, str]:
     return found
 
 
-def _checked_ids(given: np.ndarray, n: int) -> tuple[str, ...]:
+def _check_ids(given: np.ndarray, n: int) -> tuple[str, ...]:
     if given.shape != (n,):
         raise UnderstudyError(f"{n:,} rows of features but identities of shape {given.shape}; give one a row")
     return tuple(_texts_of(given) if given.dtype.kind in "US" else map(str, given.tolist()))
@@ -159,7 +159,7 @@ def _label_column(values: np.ndarray, role: str) -> np.ndarray:
     return class_names.whole_numbers(column, role)
 
 
-def _in_names(
+def _name_labels(
     columns: Mapping[str, np.ndarray], own: Sequence[str] | None, known: Sequence[str] | None
 ) -> tuple[dict[str, list[str]], tuple[str, ...]]:
     """Every label by the name of its class, and the classes: the caller's, else the file's, else what is found."""
@@ -177,7 +177,7 @@ def _in_names(
 
 def _texts_of(values: np.ndarray) -> list[str]:
     texts = np.char.decode(values, "utf-8", "replace") if values.dtype.kind == "S" else values
-    return [printable(text.strip()) for text in texts.tolist()]
+    return [make_printable(text.strip()) for text in texts.tolist()]
 
 
 def _read_npy(path: Path) -> dict[str, np.ndarray]:
@@ -195,7 +195,11 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
             raise UnderstudyError(f"{path.name} has no array X or features; it has {', '.join(members) or 'none'}")
         for key in [key for key in members if key in known]:
             info = members[key]
-            if info.compress_type == zipfile.ZIP_STORED and info.file_size > LARGE and not info.flag_bits & 1:
+            if (
+                info.compress_type == zipfile.ZIP_STORED
+                and info.file_size > MIN_MAPPED_BYTES
+                and not info.flag_bits & 1
+            ):
                 stream.seek(_data_offset(stream, info))
                 found[key] = _array_at(path, stream, key, info.file_size)
             else:
@@ -218,7 +222,7 @@ def _array_at(path: Path | None, stream: BufferedIOBase, name: str, size: int) -
     shape, fortran_order, dtype = header(stream)
     if dtype.hasobject:
         raise UnderstudyError(f"{name} holds Python objects, which are never unpickled; save numbers or strings")
-    if path is not None and size > LARGE:
+    if path is not None and size > MIN_MAPPED_BYTES:
         order: Literal["C", "F"] = "F" if fortran_order else "C"
         return np.memmap(path, dtype, "r", stream.tell(), shape, order)
     count = int(np.prod(shape, dtype=object))
@@ -250,7 +254,7 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
             )
         first, last = entry["data_offsets"]
         dtype, shape = np.dtype(SAFE_TYPES[entry["dtype"]]), tuple(entry["shape"])
-        if last - first > LARGE:
+        if last - first > MIN_MAPPED_BYTES:
             found[key] = np.memmap(path, dtype, "r", 8 + length + first, shape)
         else:
             content = np.fromfile(path, np.uint8, last - first, offset=8 + length + first)

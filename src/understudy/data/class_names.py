@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from understudy.data.faults import Fault
-from understudy.data.items import printable
+from understudy.data.items import make_printable
 from understudy.data.pool import UNLABELLED
 from understudy.errors import UnderstudyError, UsageError
 
@@ -64,11 +64,11 @@ def text_of(value: object) -> str | None:
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return printable(str(value).strip()) if isinstance(value, str | int | float) else None
+    return make_printable(str(value).strip()) if isinstance(value, str | int | float) else None
 
 
 def rows_of(names: Sequence[str], classes: Sequence[str], items: Sequence[str]) -> tuple[np.ndarray, dict[int, Fault]]:
-    """The labels (n,), and the faults of those that are no known class."""
+    """The labels (n,), and the faults of those that are not a known class."""
     place = {name: row for row, name in enumerate(classes)} | {"": UNLABELLED}
     unknown = unknown_names(names, classes)
     labels = np.array([place.get(name, UNLABELLED) for name in names], dtype=np.int64)
@@ -77,7 +77,7 @@ def rows_of(names: Sequence[str], classes: Sequence[str], items: Sequence[str]) 
 
 
 def unknown_names(names: Iterable[str], classes: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The labels that are no known class, each with its problem and its remedy; "" is no label."""
+    """The labels that are not a known class, each with its problem and its remedy; "" is no label."""
     known = {*classes, ""}
     unknown = [name for name in dict.fromkeys(names) if name not in known]
     return {
@@ -89,23 +89,23 @@ def _describe_unknown(name: str, classes: Sequence[str], suggest: bool = True) -
     """What is wrong with this label, and what to do about it."""
     near = get_close_matches(name, classes, n=1) if suggest else []
     remedy = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(classes[:10])}"
-    return f"the label {name!r} is no known class", remedy
+    return f"the label {name!r} is not a known class", remedy
 
 
-def checked_classes(names: object) -> tuple[str, ...]:
+def check_classes(names: object) -> tuple[str, ...]:
     """Names of classes that can be told apart on a page and in a file."""
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise UsageError(f"classes must be a list of names; got {names!r}")
     known: dict[str, None] = {}
     for given in names:
-        name = checked_class(given)
+        name = check_class(given)
         if name in known:
             raise UsageError(f"the class {name!r} is given more than once; classes must differ")
         known[name] = None
     return tuple(known)
 
 
-def checked_class(name: object) -> str:
+def check_class(name: object) -> str:
     """The name of a class, without spaces around it; an error where it is none."""
     if not isinstance(name, str):
         raise UsageError(f"the name of a class must be text; got {name!r}")
@@ -115,10 +115,10 @@ def checked_class(name: object) -> str:
     if len(stripped) > MAX_NAME_LENGTH:
         raise UsageError(
             f"the name of a class has {len(stripped):,} characters, {MAX_NAME_LENGTH} are the most: "
-            f"{printable(stripped[:40])}...; shorten it"
+            f"{make_printable(stripped[:40])}...; shorten it"
         )
-    if printable(stripped) != stripped:
+    if make_printable(stripped) != stripped:
         raise UsageError(
-            f"the name of a class has characters that cannot be seen: {printable(stripped)}; take them out"
+            f"the name of a class has characters that cannot be seen: {make_printable(stripped)}; take them out"
         )
     return stripped

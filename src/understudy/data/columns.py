@@ -6,7 +6,7 @@ from typing import Final
 from understudy.errors import UsageError
 
 # What a column is called that holds this. Compared without regard to case; the first that is there is taken.
-USUAL: Final = {
+USUAL_NAMES: Final = {
     "path": ("path", "file", "filename", "file_name", "image_path", "image"),
     "text": ("text", "sentence", "content", "document"),
     "label": ("label", "class"),
@@ -15,40 +15,41 @@ USUAL: Final = {
 }
 
 
-def chosen(there: Sequence[str], named: Mapping[str, str], source: str) -> dict[str, str]:
+def choose_columns(there: Sequence[str], named: Mapping[str, str], source: str) -> dict[str, str]:
     """The columns to use, by what they hold: "path" or "text", and "label", "split", "id" where there are such."""
     for role, column in named.items():
-        if role not in USUAL:
-            raise UsageError(f"columns can be named for {', '.join(USUAL)}; got one for {role!r}")
+        if role not in USUAL_NAMES:
+            raise UsageError(f"columns can be named for {', '.join(USUAL_NAMES)}; got one for {role!r}")
         if column not in there:
-            raise UsageError(f"{source} has no column {column!r}; its columns are {listed(there)}")
+            raise UsageError(f"{source} has no column {column!r}; its columns are {quote_names(there)}")
     if "path" in named and "text" in named:
         raise UsageError("items are images or texts; name a column for path or one for text, not for both")
-    found = {role: named.get(role) or usual(role, there) for role in USUAL}
+    found = {role: named.get(role) or usual_column(role, there) for role in USUAL_NAMES}
     if "text" in named:
         found["path"] = None
     elif found["path"]:
         found["text"] = None
     if not found["path"] and not found["text"]:
         raise UsageError(
-            f"{source} has no column of paths ({', '.join(USUAL['path'])}) or texts ({', '.join(USUAL['text'])}); "
-            f"its columns are {listed(there)}: name one, as in {example('text', 'body')}"
+            f"{source} has no column of paths ({', '.join(USUAL_NAMES['path'])}) or texts "
+            f"({', '.join(USUAL_NAMES['text'])}); "
+            f"its columns are {quote_names(there)}: name one, as in {column_example('text', 'body')}"
         )
     return {role: column for role, column in found.items() if column}
 
 
-def usual(role: str, there: Sequence[str]) -> str | None:
+def usual_column(role: str, there: Sequence[str]) -> str | None:
     """The column that by its name holds this."""
     lower = {name.strip().lower(): name for name in reversed(there)}
-    return next((lower[name] for name in USUAL[role] if name in lower), None)
+    return next((lower[name] for name in USUAL_NAMES[role] if name in lower), None)
 
 
-def example(role: str, column: str) -> str:
+def column_example(role: str, column: str) -> str:
     """How a column is named, in Python and on the command line."""
     return f"columns={{{role!r}: {column!r}}} or --columns {role}={column}"
 
 
-def parsed(text: str) -> dict[str, str]:
+def parse_columns(text: str) -> dict[str, str]:
     """Columns as they are given on the command line: text=body,label=topic."""
     pairs = [pair.partition("=") for pair in text.split(",")]
     if not all(role.strip() and column.strip() for role, _, column in pairs):
@@ -56,5 +57,5 @@ def parsed(text: str) -> dict[str, str]:
     return {role.strip(): column.strip() for role, _, column in pairs}
 
 
-def listed(names: Sequence[str]) -> str:
+def quote_names(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names)) or "none"

@@ -22,8 +22,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from understudy.data.files import replace_durably, sync_file
 from understudy.errors import UnderstudyError
 
-CHUNK: Final = 1 << 18
-PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # answers that may be better next time
+BYTES_PER_READ: Final = 1 << 18
+TEMPORARY_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # answers that may be better next time
 TRY_AGAIN: Final = "check the address and the network, then run it again"
 
 Advance = Callable[[int, int | None], None]  # bytes here so far, bytes in all if the server says so
@@ -105,7 +105,7 @@ def download(
             part.notes.unlink(missing_ok=True)
             return target
     except OSError as error:
-        raise _on_disk(error, target, part) from error
+        raise _disk_error(error, target, part) from error
 
 
 def _receive_all(url: str, part: Part, advance: Advance, attempts: int, wait: float, timeout: float) -> None:
@@ -134,7 +134,7 @@ def _receive(url: str, part: Part, advance: Advance, timeout: float) -> None:
         response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout)
     except urllib.error.HTTPError as error:
         with error:
-            _refused(url, part, error)
+            _handle_refusal(url, part, error)
         return
     except (OSError, http.client.HTTPException) as error:
         raise Dropped(str(getattr(error, "reason", error)) or type(error).__name__) from error
@@ -164,13 +164,13 @@ def _copy(response: http.client.HTTPResponse, part: Part, advance: Advance) -> N
 def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
     """What comes over the line. Its errors are told apart here from those of the disk."""
     try:
-        while chunk := response.read(CHUNK):
+        while chunk := response.read(BYTES_PER_READ):
             yield chunk
     except (OSError, http.client.HTTPException) as error:
         raise Dropped(f"the connection broke: {error}") from error
 
 
-def _refused(url: str, part: Part, error: urllib.error.HTTPError) -> None:
+def _handle_refusal(url: str, part: Part, error: urllib.error.HTTPError) -> None:
     """What an answer above 400 means; returns only if there is nothing left to fetch."""
     if error.code == 416:
         total = re.fullmatch(r"bytes \*/(\d+)", error.headers.get("Content-Range", ""))
@@ -178,7 +178,7 @@ def _refused(url: str, part: Part, error: urllib.error.HTTPError) -> None:
             return
         part.remove()
         raise Dropped("the part file was longer than the remote one") from error
-    if error.code in PASSING:
+    if error.code in TEMPORARY_STATUSES:
         raise Dropped(f"the server answered {error.code} {error.reason}") from error
     raise UnderstudyError(f"{url}: the server answered {error.code} {error.reason}; {TRY_AGAIN}") from error
 
@@ -221,7 +221,7 @@ def _bar(name: str, shown: bool) -> Iterator[Advance]:
         yield lambda here, total: progress.update(task, completed=here, total=total)
 
 
-def _on_disk(error: OSError, target: Path, part: Part) -> UnderstudyError:
+def _disk_error(error: OSError, target: Path, part: Part) -> UnderstudyError:
     """Network trouble never gets here: what is left is the disk's."""
     kept = f"; what has come is kept in {part.path}" if part.path.exists() else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

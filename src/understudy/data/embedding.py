@@ -24,7 +24,7 @@ from rich.text import Text
 
 from understudy.data import user_folders
 from understudy.data.encoders.protocol import Encoder, Prepared
-from understudy.data.faults import Fault, ItemFault, OnError, checked_on_error, listing, settle
+from understudy.data.faults import Fault, ItemFault, OnError, check_on_error, list_faults, settle
 from understudy.data.feature_store import FeatureStore, Note, open_store
 from understudy.data.features import (
     ABOUT,
@@ -69,7 +69,7 @@ def embed_dataset(
     """Features of the pool in `out`, and of the test set, where there is one, in `out/test`, as `embed` makes them.
 
     Both are put in place together, when all items of both have been looked at. A test set that is there already and
-    belongs to another run is no part of the features any more.
+    belongs to another run is no longer part of the features.
     """
     folders = (out, out / TEST)
     parts = dict(zip(folders, dataset.parts, strict=False))
@@ -117,8 +117,8 @@ def _embed_parts(
     on_wait: Callable[[], None] | None = None,
 ) -> list[Embedding]:
     """Features of pools in a folder each; what was in the folders `replaced` before is not valid any more."""
-    on_error = checked_on_error(on_error)
-    items = {out: _checked(pool, encoder, batch_size) for out, pool in parts.items()}
+    on_error = check_on_error(on_error)
+    items = {out: _check(pool, encoder, batch_size) for out, pool in parts.items()}
     folder = (cache or user_folders.features_folder()) / encoder.identity
     with errors_in_one_line(), ExitStack() as stack:
         for out in parts:
@@ -274,7 +274,7 @@ class EmbeddingRun:
         rows = self.usable_rows()
         if not rows:
             unused = [fault for fault in self.faults() if not fault.used]
-            raise UnderstudyError(f"none of {count_of(self.pool.ids, 'item')} can be used:{listing(unused)}")
+            raise UnderstudyError(f"none of {count_of(self.pool.ids, 'item')} can be used:{list_faults(unused)}")
         return draft_features(
             out,
             self.pool if len(rows) == len(self.pool) else self.pool.take(rows),
@@ -307,7 +307,7 @@ def _in_order(work: Callable[[int], T], n: int, workers: int, ahead: int) -> Ite
             threads.shutdown(cancel_futures=True)
 
 
-def _checked(pool: Pool, encoder: Encoder, batch_size: int) -> Items:
+def _check(pool: Pool, encoder: Encoder, batch_size: int) -> Items:
     if pool.items is None:
         raise UsageError("this pool has features but no raw items, so there is nothing to embed; use it as it is")
     if not len(pool):

@@ -37,7 +37,7 @@ class FaultsFound(UnderstudyError):
     """Items that cannot be used, all of them, where the caller wanted none."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
-        super().__init__(f"{count_of(faults, 'item')} cannot be used:{listing(faults)}")
+        super().__init__(f"{count_of(faults, 'item')} cannot be used:{list_faults(faults)}")
         self.faults = tuple(faults)
 
 
@@ -50,12 +50,12 @@ def settle(faults: Iterable[Fault], on_error: OnError) -> tuple[Fault, ...]:
     return found
 
 
-def checked_on_error(on_error: str) -> OnError:
+def check_on_error(on_error: str) -> OnError:
     if on_error not in get_args(OnError):
         raise UsageError(f"on_error must be 'skip' or 'fail'; got {on_error!r}")
     return on_error  # type: ignore[return-value]
 
 
-def listing(faults: Sequence[Fault]) -> str:
+def list_faults(faults: Sequence[Fault]) -> str:
     """What follows a colon: the first few faults in a line each and how many more there are, or the only one."""
     return list_lines(faults, MAX_LISTED) if len(faults) > 1 else f" {faults[0]}"

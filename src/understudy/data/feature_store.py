@@ -22,7 +22,7 @@ from understudy.data.files import sync_file, write_atomically
 from understudy.errors import UnderstudyError
 
 FORMAT: Final = 1
-PATIENCE: Final = 0.5  # seconds between two words on waiting
+SECONDS_PER_WAIT: Final = 0.5  # seconds between two calls of `on_wait`
 MAGIC: Final = b"UsK1"
 HEAD: Final = struct.Struct("<4sI")  # magic, number of keys
 KEY: Final = struct.Struct("<16sI")  # digest of the content, checksum of its vector
@@ -39,14 +39,14 @@ class FeatureStore:
         self.places: dict[bytes, int] = {}
         self.checksums: list[int] = []
         self.notes: dict[bytes, list[Note]] = _read_notes(folder / "notes.jsonl")
-        self.vectors, self.keys = _appendable(folder / "vectors.f32"), _appendable(folder / "keys.bin")
+        self.vectors, self.keys = _open_for_append(folder / "vectors.f32"), _open_for_append(folder / "keys.bin")
         self.reading = threading.Lock()  # one file, one position
-        self.cut()
+        self.drop_unfinished()
 
     def __len__(self) -> int:
         return len(self.checksums)
 
-    def cut(self) -> None:
+    def drop_unfinished(self) -> None:
         """Believe whole frames whose vectors are there, and drop what follows them."""
         room = self.vectors.seek(0, os.SEEK_END) // self.width
         self.keys.seek(0)
@@ -95,7 +95,7 @@ class FeatureStore:
             sync_file(self.vectors)
         keys = [(digest, zlib.crc32(content)) for digest, content in zip(digests, contents, strict=True)]
         self.keys.seek(0, os.SEEK_END)
-        self.keys.write(frame(keys))
+        self.keys.write(pack_frame(keys))
         sync_file(self.keys)
         self.remember(keys)
 
@@ -119,7 +119,7 @@ def open_store(
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / "lock")
-    while not _is_free(lock, 0 if on_wait is None else PATIENCE):
+    while not _is_free(lock, 0 if on_wait is None else SECONDS_PER_WAIT):
         if on_wait is None:
             raise UnderstudyError(
                 f"another process is computing features of {encoder}; wait until it is done, then run this again"
@@ -160,7 +160,7 @@ def _require_format(folder: Path, dim: int, encoder: str) -> None:
         raise UnderstudyError(f"{folder} holds no features of {encoder} that can be read; delete this folder")
 
 
-def frame(keys: Sequence[tuple[bytes, int]]) -> bytes:
+def pack_frame(keys: Sequence[tuple[bytes, int]]) -> bytes:
     body = HEAD.pack(MAGIC, len(keys)) + b"".join(KEY.pack(*key) for key in keys)
     return body + TAIL.pack(zlib.crc32(body))
 
@@ -193,6 +193,6 @@ def _read_notes(path: Path) -> dict[bytes, list[Note]]:
     return notes
 
 
-def _appendable(path: Path) -> BinaryIO:
+def _open_for_append(path: Path) -> BinaryIO:
     path.touch()
     return path.open("r+b")

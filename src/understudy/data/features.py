@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from understudy.data.faults import Fault, ItemFault, listing
+from understudy.data.faults import Fault, ItemFault, list_faults
 from understudy.data.files import replace_durably, sync_folder, synced_file
 from understudy.data.items import ImageFiles, Items, Stamp, Texts
 from understudy.data.pool import Dataset, Pool
@@ -66,11 +66,11 @@ class Embedding:
         return tuple(fault for fault in self.faults if not fault.used)
 
 
-def summary(embedding: Embedding, part: str = "pool") -> str:
+def summarize(embedding: Embedding, part: str = "pool") -> str:
     """What a person wants to know when it is done."""
     e = embedding
     unused, notes = e.left_out, [fault for fault in e.faults if fault.used]
-    faults = f"\n{count_of(unused, 'item')} left out:{listing(unused)}" if unused else ""
+    faults = f"\n{count_of(unused, 'item')} left out:{list_faults(unused)}" if unused else ""
     noted = f"\n{count_of(notes, 'note')}, the first: {notes[0]}" if notes else ""
     where = f"\nall of this is in {e.folder / FAULTS}" if e.faults else ""
     return (
@@ -233,10 +233,10 @@ def _table_of(pool: Pool, digests: Sequence[bytes], stamps: Sequence[Stamp | Non
     nothing = [None] * len(pool)
     labels = nothing if pool.labels is None else [int(label) for label in pool.labels]
     paths = _path_column(pool.items.paths) if isinstance(pool.items, ImageFiles) else pa.array(nothing, pa.string())
-    texts = [writable(text) for text in pool.items.texts] if isinstance(pool.items, Texts) else nothing
+    texts = [replace_unwritable(text) for text in pool.items.texts] if isinstance(pool.items, Texts) else nothing
     return pa.table(
         {
-            "id": pa.array([writable(name) for name in pool.ids], pa.string()),
+            "id": pa.array([replace_unwritable(name) for name in pool.ids], pa.string()),
             "label": pa.array(labels, pa.int64()),
             "class": pa.array([pool.classes[i] if i is not None and i >= 0 else None for i in labels], pa.string()),
             "digest": pa.array([digest.hex() for digest in digests], pa.string()),
@@ -249,14 +249,14 @@ def _table_of(pool: Pool, digests: Sequence[bytes], stamps: Sequence[Stamp | Non
 
 
 def _path_column(paths: Sequence[Path]) -> Any:
-    """Absolute paths; as bytes if one of them is no text, which file systems allow."""
+    """Absolute paths; as bytes if one of them is not text, which file systems allow."""
     absolute = [str(path.absolute()) for path in paths]
-    if all(writable(path) == path for path in absolute):
+    if all(replace_unwritable(path) == path for path in absolute):
         return pa.array(absolute, pa.string())
     return pa.array([os.fsencode(path) for path in absolute], pa.binary())
 
 
-def writable(text: str) -> str:
+def replace_unwritable(text: str) -> str:
     """The text without what UTF-8 cannot write."""
     return text.encode("utf-8", "replace").decode()
 
@@ -289,7 +289,7 @@ def open_features(folder: Path | str, *, check: bool = True) -> Pool:
         )
     items = _items_of(columns)
     if check and isinstance(items, ImageFiles):
-        faults += changes(items, columns)
+        faults += find_changes(items, columns)
     return Pool(
         ids=ids,
         items=items,
@@ -321,7 +321,7 @@ def read_about(folder: Path) -> dict[str, Any]:
         about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UnderstudyError(
-            f"{folder} is no features folder, or was not finished: it has no {ABOUT}; run understudy embed"
+            f"{folder} is not a features folder, or was not finished: it has no {ABOUT}; run understudy embed"
         ) from error
     except (OSError, ValueError) as error:
         raise UnderstudyError(f"{folder / ABOUT} cannot be read ({error}); run embed again") from error
@@ -341,7 +341,7 @@ def _items_of(columns: dict[str, list[Any]]) -> Items | None:
     return None
 
 
-def changes(items: ImageFiles, columns: dict[str, list[Any]]) -> list[Fault]:
+def find_changes(items: ImageFiles, columns: dict[str, list[Any]]) -> list[Fault]:
     """Files that are not what they were when they were embedded."""
 
     def change(row: int) -> Fault | None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from understudy.data import class_names, images, splits
 from understudy.data.faults import Fault
-from understudy.data.items import ImageFiles, printable
+from understudy.data.items import ImageFiles, make_printable
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError, UsageError
 from understudy.messages import count_of, list_some
@@ -32,14 +32,14 @@ def load_folder(folder: Path, classes: Sequence[str] | None = None, folder_label
     name = folder.resolve().name
     split, unused = _split_folders(folder)
     if not split:
-        return Dataset(name, *_pools(folder, [listed(folder)], classes, folder_labels))
-    listings = {part: listed(folder, under) for part, under in split.items()}
+        return Dataset(name, *_pools(folder, [list_images(folder)], classes, folder_labels))
+    listings = {part: list_images(folder, under) for part, under in split.items()}
     if not listings["pool"].files:
         raise _no_images(folder / split["pool"], listings["pool"])
-    chosen = splits.tested_part(part for part, listing in listings.items() if listing.files)
+    chosen = splits.part_to_test(part for part, listing in listings.items() if listing.files)
     kept = [listings[part] for part in ("pool", chosen) if part in listings and listings[part].files]
     if chosen == "test" and "validation" in listings and listings["validation"].files:
-        note = splits.left_aside(split["validation"], len(listings["validation"].files))
+        note = splits.note_unused_validation(split["validation"], len(listings["validation"].files))
         listings["pool"].faults.append(note)
     listings["pool"].faults += _beside_split(folder, split, unused)
     return Dataset(name, *_pools(folder, kept, classes, folder_labels, depth=1))
@@ -62,17 +62,19 @@ def _beside_split(folder: Path, split: dict[splits.Part, str], unused: Sequence[
     """Notes on images that are in no part: a folder each, and one on files that lie loose."""
     parts = " and ".join(split.values())
     for name in unused:
-        found, part = listed(folder, name).files, splits.part_of(name)
+        found, part = list_images(folder, name).files, splits.part_of(name)
         if found and part is not None:
             problem = f"{count_of(found, 'image')} of a second folder for the same part as {split[part]}"
-            yield Fault(f"{printable(name)}/", problem, f"not used; move them into {split[part]}", used=True)
+            yield Fault(f"{make_printable(name)}/", problem, f"not used; move them into {split[part]}", used=True)
         elif found:
             problem = f"{count_of(found, 'image')} in a folder beside {parts}"
-            yield Fault(f"{printable(name)}/", problem, "not used; move them into one of these", used=True)
+            yield Fault(f"{make_printable(name)}/", problem, "not used; move them into one of these", used=True)
     loose = sorted(entry.name for entry in _entries(folder) if _is_loose_image(entry))
     if loose:
         problem = f"{count_of(loose, 'image')} beside {parts}"
-        yield Fault(list_some(map(printable, loose), 1), problem, "not used; move them into one of these", used=True)
+        yield Fault(
+            list_some(map(make_printable, loose), 1), problem, "not used; move them into one of these", used=True
+        )
 
 
 def _is_loose_image(entry: os.DirEntry[str]) -> bool:
@@ -91,7 +93,7 @@ def _pools(
 
 
 def _one_pool(folder: Path, listing: Listing, names: list[str], classes: tuple[str, ...]) -> Pool:
-    ids = tuple(map(printable, listing.files))
+    ids = tuple(map(make_printable, listing.files))
     rows, unknown = class_names.rows_of(names, classes, ids)
     pool = Pool(
         ids,
@@ -103,7 +105,7 @@ def _one_pool(folder: Path, listing: Listing, names: list[str], classes: tuple[s
     return pool.take([row for row in range(len(pool)) if row not in unknown]) if unknown else pool
 
 
-def listed(folder: Path, under: str = "") -> Listing:
+def list_images(folder: Path, under: str = "") -> Listing:
     """Every image below a folder, links followed but never round in a circle; no file is opened or looked up."""
     listing = Listing()
     start = folder / under
@@ -118,7 +120,11 @@ def listed(folder: Path, under: str = "") -> Listing:
                 visible = [entry for entry in found if not entry.name.startswith(".")]
         except OSError as error:
             listing.faults.append(
-                Fault(printable(prefix) or str(folder), f"cannot be listed ({error.strerror})", "check its permissions")
+                Fault(
+                    make_printable(prefix) or str(folder),
+                    f"cannot be listed ({error.strerror})",
+                    "check its permissions",
+                )
             )
             continue
         for entry in visible:
@@ -126,7 +132,7 @@ def listed(folder: Path, under: str = "") -> Listing:
             if entry.is_dir():
                 real = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(above[-1], entry.name)  # noqa: PTH118
                 if real in above:
-                    note = Fault(printable(name), "a link to a folder it lies in", "not followed", used=True)
+                    note = Fault(make_printable(name), "a link to a folder it lies in", "not followed", used=True)
                     listing.faults.append(note)
                 else:
                     waiting.append((f"{name}/", entry.path, (*above, real)))
@@ -137,7 +143,7 @@ def listed(folder: Path, under: str = "") -> Listing:
                 listing.files.append(name)
             else:
                 listing.faults.append(
-                    Fault(printable(name), "a link to nothing, or no file", "put the file there or remove it")
+                    Fault(make_printable(name), "a link to nothing, or not a file", "put the file there or remove it")
                 )
     listing.files.sort()
     listing.others.sort()
@@ -162,7 +168,7 @@ def _has_image_name(name: str) -> bool:
 def _class_folder(name: str, depth: int) -> str:
     """The folder that names the class of this file; "" for a file beside the class folders."""
     parts = name.split("/", depth + 1)
-    return printable(parts[depth]) if len(parts) > depth + 1 else ""
+    return make_printable(parts[depth]) if len(parts) > depth + 1 else ""
 
 
 def _unknown_folders(names: Sequence[str], classes: Sequence[str]) -> Iterator[Fault]:
@@ -175,15 +181,15 @@ def _unknown_folders(names: Sequence[str], classes: Sequence[str]) -> Iterator[F
 def _other_files(listing: Listing) -> Iterator[Fault]:
     if listing.others:
         yield Fault(
-            list_some(map(printable, listing.others), 1),
-            "no images, to judge by their names",
+            list_some(map(make_printable, listing.others), 1),
+            "not images, judging by their names",
             "not used; convert what is one to PNG or JPEG",
             used=True,
         )
 
 
 def _no_images(folder: Path, listing: Listing) -> UnderstudyError:
-    beside = f", but it has {printable(listing.others[0])}" if listing.others else ""
+    beside = f", but it has {make_printable(listing.others[0])}" if listing.others else ""
     faults = f" ({listing.faults[0]})" if listing.faults else ""
     return UsageError(
         f"{folder} has no images{beside}{faults}; give a folder with files that end in .jpg, .png, .webp or the like"

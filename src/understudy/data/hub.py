@@ -8,7 +8,7 @@ from typing import Any, Final
 from understudy.data import columns as column_names
 from understudy.data import splits
 from understudy.data.faults import Fault
-from understudy.data.items import printable
+from understudy.data.items import make_printable
 from understudy.data.manifests import from_table
 from understudy.data.pool import Dataset
 from understudy.data.tables import Cells, Table
@@ -42,7 +42,7 @@ def load_saved(folder: Path, classes: Sequence[str] | None = None, columns: Mapp
         found = library.load_from_disk(str(folder))
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise UnderstudyError(f"{folder} is no whole Hugging Face data set ({reason}); save it again") from error
+        raise UnderstudyError(f"{folder} is not a complete Hugging Face data set ({reason}); save it again") from error
     return from_datasets(found, folder.resolve().name, classes, columns)
 
 
@@ -73,7 +73,7 @@ def from_datasets(
             tables[split] = _table_of(part, columns or {}, name, f"{split}/")
     if not tables:
         raise UnderstudyError(f"{name} has the splits {', '.join(source)}; give one of them, as in source['{split}']")
-    return from_table(_joined(tables, tuple(notes), name), name, Path(), classes)
+    return from_table(_join_tables(tables, tuple(notes), name), name, Path(), classes)
 
 
 def _table_of(data: Any, named: Mapping[str, str], source: str, prefix: str) -> Table:
@@ -82,8 +82,12 @@ def _table_of(data: Any, named: Mapping[str, str], source: str, prefix: str) -> 
     plain = data.with_format(None)
     pictures = [name for name, kind in data.features.items() if isinstance(kind, library.Image)]
     numbered = [name for name, kind in data.features.items() if isinstance(kind, library.ClassLabel)]
-    named = {**_guessed("path", pictures, named, source), **_guessed("label", numbered, named, source), **named}
-    chosen = column_names.chosen(data.column_names, named, source)
+    named = {
+        **_guess_column("path", pictures, named, source),
+        **_guess_column("label", numbered, named, source),
+        **named,
+    }
+    chosen = column_names.choose_columns(data.column_names, named, source)
     values: dict[str, Sequence[Any]] = {}
     for role, column in chosen.items():
         if role == "path" and column in pictures:
@@ -93,24 +97,24 @@ def _table_of(data: Any, named: Mapping[str, str], source: str, prefix: str) -> 
     if "id" in values and prefix.endswith("/"):  # every split may count its own from 0
         values["id"] = [None if value is None else f"{prefix}{value}" for value in values["id"]]
     kind = data.features[chosen["label"]] if "label" in chosen else None
-    classes = tuple(map(printable, kind.names)) if isinstance(kind, library.ClassLabel) else None
+    classes = tuple(map(make_printable, kind.names)) if isinstance(kind, library.ClassLabel) else None
     return Table(values, [f"{prefix}{row}" for row in range(len(data))], classes=classes)
 
 
-def _guessed(role: str, found: Sequence[str], named: Mapping[str, str], source: str) -> dict[str, str]:
+def _guess_column(role: str, found: Sequence[str], named: Mapping[str, str], source: str) -> dict[str, str]:
     """The only column whose type says what it holds. Of several one has to be named."""
     if role in named or (role == "path" and "text" in named) or not found:
         return {}
-    usual = column_names.usual(role, found)
+    usual = column_names.usual_column(role, found)
     if usual is None and len(found) > 1:
         raise UnderstudyError(
-            f"{source} has several columns for the {role}: {column_names.listed(found)}; "
-            f"name one, as in {column_names.example(role, found[0])}"
+            f"{source} has several columns for the {role}: {column_names.quote_names(found)}; "
+            f"name one, as in {column_names.column_example(role, found[0])}"
         )
     return {role: usual or found[0]}
 
 
-def _joined(tables: Mapping[str, Table], notes: tuple[Fault, ...], source: str) -> Table:
+def _join_tables(tables: Mapping[str, Table], notes: tuple[Fault, ...], source: str) -> Table:
     """The tables of several splits as one, with the split as a column."""
     first, *others = tables.values()
     for split, table in tables.items():

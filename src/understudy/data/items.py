@@ -142,7 +142,7 @@ class StoredImages:
         if isinstance(content, bytes):
             return content
         if content is None and isinstance(path, str):
-            return self.listed(row, path)
+            return self.read_named_file(row, path)
         raise ItemFault(Fault(self.names[row], "no image in its cell", "fill it in or remove its row"))
 
     def decode(self, row: int, content: bytes) -> tuple[Image.Image, tuple[Fault, ...]]:
@@ -159,7 +159,7 @@ class StoredImages:
         """The same images, of which none is a file elsewhere."""
         return StoredImages(self.cell, self.names, self.rows, self.folder, folder)
 
-    def listed(self, row: int, path: str) -> bytes:
+    def read_named_file(self, row: int, path: str) -> bytes:
         """What is in the file that a cell names."""
         if self.confined is None:
             return content_of(self.folder / path, self.names[row])
@@ -207,7 +207,7 @@ def content_of(path: Path, name: str, *, follow: bool = True) -> bytes:
         with open(path, "rb", opener=_without_waiting if follow else _without_following) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise ItemFault(Fault(name, "a pipe or a device, no file", "put a file there or remove its line"))
+                raise ItemFault(Fault(name, "a pipe or a device, not a file", "put a file there or remove its line"))
             if status.st_size > images.MAX_BYTES:
                 problem = f"{status.st_size:,} bytes, more than {images.MAX_BYTES:,}"
                 raise ItemFault(Fault(name, problem, "make it smaller"))
@@ -240,19 +240,19 @@ def _unreadable(name: str, error: Exception) -> ItemFault:
     return ItemFault(Fault(name, f"cannot be read ({reason})", "check its permissions and the disk"))
 
 
-def printable(name: str) -> str:
-    """A name in one line that any file and terminal takes: what is not seen, or is no UTF-8, is spelt out.
+def make_printable(name: str) -> str:
+    """A name in one line that any file and terminal takes: what is not seen, or is not UTF-8, is spelt out.
 
     Characters that join others stay, since words of some languages need them.
     """
     if name.isascii() and name.isprintable():
         return name
-    return "".join(spelt_out(sign) if _is_unseen(sign) else sign for sign in name)
+    return "".join(spell_out(sign) if _is_unseen(sign) else sign for sign in name)
 
 
 def _is_unseen(sign: str) -> bool:
     return sign in TURNING or unicodedata.category(sign) in UNSEEN
 
 
-def spelt_out(sign: str) -> str:
+def spell_out(sign: str) -> str:
     return sign.encode("unicode_escape").decode()

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from understudy.data import class_names, splits
-from understudy.data.faults import Fault, listing
-from understudy.data.items import ImageFiles, Items, StoredImages, Texts, printable
+from understudy.data.faults import Fault, list_faults
+from understudy.data.items import ImageFiles, Items, StoredImages, Texts, make_printable
 from understudy.data.pool import UNLABELLED, Dataset, Pool
 from understudy.data.tables import Cells, Table, read_table
 from understudy.errors import UnderstudyError
@@ -40,7 +40,7 @@ def from_table(table: Table, name: str, folder: Path, classes: Sequence[str] | N
     faults = (*table.faults, *(faulty[row] for row in sorted(faulty)), *note)
     kept = [row for row in range(len(ids)) if row not in faulty and parts[row]]
     if "pool" not in parts[kept]:
-        reason = f":{listing(faults)}" if faults else ", since it has no rows for the pool"
+        reason = f":{list_faults(faults)}" if faults else ", since it has no rows for the pool"
         raise UnderstudyError(f"nothing in {name} can be used{reason}")
     every = Pool(
         ids=tuple(ids[row] for row in kept),
@@ -66,7 +66,7 @@ def _items_of(table: Table, folder: Path, faulty: dict[int, Fault]) -> tuple[Ite
     if isinstance(cells, Cells):
         return StoredImages(cells.__getitem__, table.names, folder=folder), ids
     written = _strings(cells, "path", table.names, faulty)
-    names = [printable(path) for path in written]
+    names = [make_printable(path) for path in written]
     paths = [folder / path for path in written]
     _check_files(paths, table.names, names, faulty)
     return ImageFiles(paths, names), names if given is None else ids
@@ -152,9 +152,9 @@ def _split_of(table: Table, name: str, faulty: dict[int, Fault]) -> tuple[np.nda
     given = ["" if value is None else str(value) for value in values]
     parts = [splits.part_of(value) for value in given]
     for row in [row for row, part in enumerate(parts) if part is None]:
-        faulty.setdefault(row, splits.unknown_split(table.names[row], given[row]))
-    tested = splits.tested_part(parts)
+        faulty.setdefault(row, splits.fault_of_split(table.names[row], given[row]))
+    tested = splits.part_to_test(parts)
     place: dict[splits.Part | None, str] = {"pool": "pool", tested: "test"}
     aside = parts.count("validation") if tested == "test" else 0
-    note = (splits.left_aside(name, aside),) if aside else ()
+    note = (splits.note_unused_validation(name, aside),) if aside else ()
     return np.array([place.get(part, "") for part in parts], dtype="<U4"), note

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from understudy.data import arrays, folders, hub, manifests, tables
-from understudy.data.faults import checked_on_error, listing, settle
+from understudy.data.faults import check_on_error, list_faults, settle
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError, UsageError
 
@@ -35,20 +35,20 @@ def load(
     "text", "label", "split" and "id", where its name does not say so. `folder_labels`: whether the folder an image
     lies in is its class.
     """
-    chosen, known = checked_on_error(on_error), _checked_classes(classes)
-    found = _opened(source, known, columns, folder_labels)
+    chosen, known = check_on_error(on_error), _check_classes(classes)
+    found = _open_source(source, known, columns, folder_labels)
     if found.test is not None and not len(found.test):
         # A test set of faults only is none; what is wrong with it must not be lost.
         pool = replace(found.pool, faults=found.pool.faults + found.test.faults)
         found = replace(found, pool=pool, test=None)
     settle([fault for part in found.parts for fault in part.faults], chosen)
     if not len(found.pool):
-        reason = listing(found.pool.faults) if found.pool.faults else " it is empty"
+        reason = list_faults(found.pool.faults) if found.pool.faults else " it is empty"
         raise UnderstudyError(f"nothing in {found.name} can be used:{reason}")
     return found
 
 
-def _opened(
+def _open_source(
     source: Any, classes: tuple[str, ...] | None, columns: Mapping[str, str] | None, folder_labels: bool
 ) -> Dataset:
     """The source, by what it is."""
@@ -124,7 +124,7 @@ def _ambiguous(name: str, path: Path) -> UnderstudyError:
     )
 
 
-def _checked_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
+def _check_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
     if classes is None:
         return None
     known = tuple(classes)

@@ -17,13 +17,13 @@ from pyarrow import parquet
 
 from understudy.data import columns
 from understudy.data.faults import Fault
-from understudy.data.items import printable
+from understudy.data.items import make_printable
 from understudy.errors import UnderstudyError, UsageError
 
 DELIMITERS: Final = (",", ";", "\t")
-LONGEST_CELL: Final = 2**31 - 1  # characters; the csv module's own limit is 131,072, and documents are longer
-KEPT: Final = 2  # row groups of images in memory: threads that read in order are in one or on the way to the next
-BATCH: Final = 1024  # rows of a Parquet file in one piece: no piece of images comes near Arrow's limit of 2 GiB
+MAX_CELL_LENGTH: Final = 2**31 - 1  # characters; the csv module's own limit is 131,072, and documents are longer
+MAX_ROW_GROUPS: Final = 2  # of images in memory: threads that read in order are in one or on the way to the next
+ROWS_PER_BATCH: Final = 1024  # of a Parquet file: no batch of images comes near Arrow's limit of 2 GiB
 
 # From the columns there, those that the caller named, and the source's name: the columns to use, by what they hold.
 Choose = Callable[[Sequence[str], Mapping[str, str], str], dict[str, str]]
@@ -42,7 +42,7 @@ class Table:
     classes: tuple[str, ...] | None = None
 
 
-def _read_csv(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
+def _read_csv(path: Path, named: Mapping[str, str], choose: Choose = columns.choose_columns) -> Table:
     """A CSV file with a header line, in UTF-8, its delimiter a comma, a semicolon or a tab."""
     rows: list[list[str]] = []
     names: list[str] = []
@@ -84,7 +84,7 @@ def _header_of(reader: Iterator[list[str]], path: Path) -> list[str]:
         raise UnderstudyError(f"{path}: its header line is not in UTF-8; save the file as UTF-8")
     twice = sorted(name for name, times in Counter(header).items() if name and times > 1)
     if twice:
-        raise UnderstudyError(f"{path} has more than one column {columns.listed(twice)}; rename all but one")
+        raise UnderstudyError(f"{path} has more than one column {columns.quote_names(twice)}; rename all but one")
     return header
 
 
@@ -109,7 +109,7 @@ def _records(reader: Any, faults: list[Fault]) -> Iterator[tuple[str, list[str]]
 
 @contextmanager
 def _long_cells() -> Iterator[None]:
-    limit = csv.field_size_limit(LONGEST_CELL)
+    limit = csv.field_size_limit(MAX_CELL_LENGTH)
     try:
         yield
     finally:
@@ -125,7 +125,7 @@ def _is_utf8(row: Sequence[str]) -> bool:
     return True
 
 
-def _read_jsonl(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
+def _read_jsonl(path: Path, named: Mapping[str, str], choose: Choose = columns.choose_columns) -> Table:
     """A file with one JSON object a line."""
     rows: list[dict[str, Any]] = []
     names: list[str] = []
@@ -138,13 +138,13 @@ def _read_jsonl(path: Path, named: Mapping[str, str], choose: Choose = columns.c
             except UnicodeDecodeError:
                 faults.append(Fault(f"line {number}", "not in UTF-8", "save the file as UTF-8"))
             except (ValueError, RecursionError) as error:
-                faults.append(Fault(f"line {number}", f"no JSON ({error})", "write one object a line"))
+                faults.append(Fault(f"line {number}", f"not JSON ({error})", "write one object a line"))
             else:
                 if isinstance(row, dict):
                     rows.append(row)
                     names.append(f"line {number}")
                 elif text:
-                    faults.append(Fault(f"line {number}", "JSON, but no object", "write one object a line"))
+                    faults.append(Fault(f"line {number}", "JSON, but not an object", "write one object a line"))
     if not rows:
         reason = f"; {faults[0]}" if faults else ""
         raise UnderstudyError(f"{path} has no JSON object on any line{reason}")
@@ -153,7 +153,7 @@ def _read_jsonl(path: Path, named: Mapping[str, str], choose: Choose = columns.c
     return Table({role: [row.get(key) for row in rows] for role, key in chosen.items()}, names, tuple(faults))
 
 
-def _read_parquet(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
+def _read_parquet(path: Path, named: Mapping[str, str], choose: Choose = columns.choose_columns) -> Table:
     """A Parquet file: of its columns only those that are used. Images in cells are read when they are needed."""
     with parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
@@ -171,7 +171,7 @@ def _read_parquet(path: Path, named: Mapping[str, str], choose: Choose = columns
 
 
 def _column_of(file: Any, column: str) -> list[Any]:
-    batches = file.iter_batches(BATCH, columns=[column])
+    batches = file.iter_batches(ROWS_PER_BATCH, columns=[column])
     return [value for batch in batches for value in batch.column(0).to_pylist()]
 
 
@@ -179,10 +179,10 @@ def _image_column(schema: Any) -> str | None:
     """The column of images by its type; bytes may be anything, so they count where their name or nothing else will."""
     pictures = [field.name for field in schema if _holds_images(field.type)]
     structs = [name for name in pictures if pyarrow.types.is_struct(schema.field(name).type)]
-    usual = columns.usual("path", structs) or columns.usual("path", pictures)
+    usual = columns.usual_column("path", structs) or columns.usual_column("path", pictures)
     if usual is not None or len(structs) == 1:
         return usual or structs[0]
-    return pictures[0] if len(pictures) == 1 and columns.usual("path", schema.names) is None else None
+    return pictures[0] if len(pictures) == 1 and columns.usual_column("path", schema.names) is None else None
 
 
 def _holds_images(kind: Any) -> bool:
@@ -208,7 +208,7 @@ class RowGroups(Sequence[Any]):
         with self.reading:
             if group not in self.kept:
                 cells = self.read(group)
-                while len(self.kept) >= KEPT:
+                while len(self.kept) >= MAX_ROW_GROUPS:
                     del self.kept[next(iter(self.kept))]
                 self.kept[group] = cells
             cells = self.kept[group]
@@ -217,16 +217,16 @@ class RowGroups(Sequence[Any]):
     def read(self, group: int) -> Any:
         try:
             with parquet.ParquetFile(self.path) as file:
-                batches = list(file.iter_batches(BATCH, row_groups=[group], columns=[self.column]))
+                batches = list(file.iter_batches(ROWS_PER_BATCH, row_groups=[group], columns=[self.column]))
         except pyarrow.ArrowException as error:
             raise OSError(" ".join(str(error).split())) from error
         return pyarrow.chunked_array([batch.column(0) for batch in batches])
 
     def __reduce__(self) -> Any:
-        return _reopened, (self.path, self.column)
+        return _reopen, (self.path, self.column)
 
 
-def _reopened(path: Path, column: str) -> RowGroups:
+def _reopen(path: Path, column: str) -> RowGroups:
     """The same column in another process, where nothing of it has been read yet."""
     with parquet.ParquetFile(path) as file:
         return RowGroups(path, file, column)
@@ -239,7 +239,7 @@ def _class_names(schema: Any, label: str | None) -> tuple[str, ...] | None:
         names = kept["info"]["features"][label]["names"]
     except (KeyError, TypeError, ValueError):
         return None
-    return tuple(printable(str(name)) for name in names)
+    return tuple(make_printable(str(name)) for name in names)
 
 
 class Cells(Sequence[Any]):
@@ -267,7 +267,7 @@ READERS: Final = {
 }
 
 
-def read_table(path: Path, named: Mapping[str, str], choose: Choose = columns.chosen) -> Table:
+def read_table(path: Path, named: Mapping[str, str], choose: Choose = columns.choose_columns) -> Table:
     """The columns of a file by what they hold: those that make a pool, or those that `choose` chooses."""
     try:
         return READERS[path.suffix.lower()](path, named, choose)

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from PIL import Image
 
 from understudy.data.faults import ItemFault
-from understudy.data.items import printable
+from understudy.data.items import make_printable
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
 from understudy.experiments.bench import bench_of
@@ -91,8 +91,8 @@ def shown(pool: Pool, rows: Sequence[int], was_right: Sequence[bool | None]) -> 
 
 
 def item(pool: Pool, row: int, right: bool | None) -> Shown:
-    label = "" if pool.labels is None or pool.labels[row] < 0 else printable(pool.classes[pool.labels[row]])
-    name = printable(pool.ids[row])
+    label = "" if pool.labels is None or pool.labels[row] < 0 else make_printable(pool.classes[pool.labels[row]])
+    name = make_printable(pool.ids[row])
     try:
         found = pool.item(row)
     except (ItemFault, UnderstudyError):
@@ -103,7 +103,7 @@ def item(pool: Pool, row: int, right: bool | None) -> Shown:
 
 
 def _shortened(text: str) -> str:
-    line = printable(" ".join(text.split()))
+    line = make_printable(" ".join(text.split()))
     return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from understudy.data.faults import ItemFault
 from understudy.data.files import atomic_folder
-from understudy.data.items import Items, content_of, printable
+from understudy.data.items import Items, content_of, make_printable
 from understudy.errors import NotStored, UnderstudyError, UsageError
 from understudy.labels.export_data import ExportData
 from understudy.labels.imported_labels import ImportEntry, UnusableEntry, label_of_entry
@@ -62,7 +62,7 @@ def read_class_folders(path: Path, matcher: Matcher, columns: Mapping[str, str])
             claims.setdefault(rows, set()).add(file.folder)
         for file, rows in matches:
             # cat/1.png and dog/1.png cannot both be the item 1.png: which of them is, only their content says.
-            name = printable(f"{file.folder}/{file.rest}")
+            name = make_printable(f"{file.folder}/{file.rest}")
             is_claimed_twice = len(rows) == 1 and len(claims[rows]) > 1
             if is_claimed_twice and not (same := _rows_of_content(matcher, file)):
                 yield UnusableEntry("ambiguous", name)

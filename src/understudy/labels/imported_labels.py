@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from understudy.data.class_names import checked_class
-from understudy.data.items import printable, spelt_out
+from understudy.data.class_names import check_class
+from understudy.data.items import make_printable, spell_out
 from understudy.errors import UnderstudyError
 from understudy.messages import count_of, list_some
 
@@ -94,21 +94,21 @@ def label_of_entry(
     if len(rows) > 1:
         return UnusableEntry("ambiguous", name)
     try:
-        return ImportedLabel(next(iter(rows)), checked_class(label), annotator, at)
+        return ImportedLabel(next(iter(rows)), check_class(label), annotator, at)
     except UnderstudyError:
         return UnusableEntry("no text", name)
 
 
 def has_unseen(value: object) -> bool:
     """Whether a text has invisible characters, such as NUL, which the name of a class may not have."""
-    return isinstance(value, str) and printable(value.strip()) != value.strip()
+    return isinstance(value, str) and make_printable(value.strip()) != value.strip()
 
 
 def annotator_name(value: object) -> str | None:
     """Who labelled, as a name that a session accepts."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
-    name = "".join(sign if sign.isprintable() else spelt_out(sign) for sign in str(value).strip())
+    name = "".join(sign if sign.isprintable() else spell_out(sign) for sign in str(value).strip())
     return name[:MAX_ANNOTATOR_CHARACTERS].strip() or None
 
 
@@ -180,9 +180,9 @@ def check_new_classes(imported: Imported, classes: Sequence[str]) -> None:
     is_usual = new <= max(USUAL_NEW_CLASSES, len(imported.labels) // USUAL_LABELS_PER_CLASS)
     if new == 0 or (total <= MAX_CLASSES and (is_usual or imported.many_classes)):
         return
-    used = f"the column {printable(imported.column)!r}" if imported.column else "the folders"
+    used = f"the column {make_printable(imported.column)!r}" if imported.column else "the folders"
     made = f"{count_of(new, 'new class', 'new classes')} of {count_of(imported.labels, 'label')}"
-    names = list_some(printable(name[:40]) for name in imported.new_classes)
+    names = list_some(make_printable(name[:40]) for name in imported.new_classes)
     remedy = "choose another column with: understudy import --columns label=NAME"
     remedy += ", or insist with --many-classes" if total <= MAX_CLASSES else f"; a project has at most {MAX_CLASSES:,}"
     raise UnderstudyError(f"{used} would make {made} ({names}); {remedy}")

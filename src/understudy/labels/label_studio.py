@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from understudy.data.class_names import text_of
-from understudy.data.items import printable
+from understudy.data.items import make_printable
 from understudy.errors import UnderstudyError, UsageError
 from understudy.labels.export_data import ExportData, LabelRow
 from understudy.labels.imported_labels import (
@@ -80,7 +80,7 @@ def _read_tasks(path: Path) -> list[Any]:
 def _label_control(names: Iterable[str], path: Path, wanted: str | None) -> str | None:
     """The control whose answers are labels; with several, the caller must say which."""
     found = list(dict.fromkeys(names))
-    listed = list_some((repr(printable(name)) for name in found), 10)
+    listed = list_some((repr(make_printable(name)) for name in found), 10)
     if wanted is not None:
         if wanted not in found:
             raise UsageError(f"{path} has no answers to {wanted!r}; it has some to {listed or 'nothing'}")
@@ -225,7 +225,7 @@ def _matching_rows(matcher: Matcher, clues: Iterable[str]) -> frozenset[int]:
 
 
 def _entry_name(name: str, clues: list[str]) -> str:
-    return f"{name} ({printable(clues[0][:80])})" if clues else name
+    return f"{name} ({make_printable(clues[0][:80])})" if clues else name
 
 
 # -- out -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from understudy.data.faults import ItemFault
-from understudy.data.items import Items, printable
+from understudy.data.items import Items, make_printable
 from understudy.labels.item_files import item_file, item_names
 
 UPLOAD_PREFIX: Final = re.compile(r"^[0-9a-f]{8}-(?=.)")  # Label Studio puts it before the name of an uploaded file
@@ -30,7 +30,7 @@ class Matcher:
 
     def by_name(self, name: str) -> frozenset[int]:
         """The items with this id; or whose id this path or URL ends in; or whose id ends in it, such as a file name."""
-        for written in (name, printable(name), printable(name.strip())):
+        for written in (name, make_printable(name), make_printable(name.strip())):
             if written in self.row_of:
                 return frozenset({self.row_of[written]})
         found: set[int] = set()

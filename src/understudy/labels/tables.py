@@ -9,7 +9,7 @@ import pyarrow
 from pyarrow import ArrowException, parquet
 
 from understudy.data.class_names import text_of
-from understudy.data.items import printable
+from understudy.data.items import make_printable
 from understudy.data.manifests import label_names
 from understudy.data.tables import Table, read_table
 from understudy.errors import UnderstudyError, UsageError
@@ -109,7 +109,7 @@ class ColumnChooser:
 
 
 def _list_columns(names: Sequence[str]) -> str:
-    return list_some((repr(printable(name[:40])) for name in names), COLUMNS_IN_MESSAGES) or "none"
+    return list_some((repr(make_printable(name[:40])) for name in names), COLUMNS_IN_MESSAGES) or "none"
 
 
 def _check_size(path: Path) -> None:
@@ -198,7 +198,7 @@ def _without_fraction(value: Any) -> Any:
 def _entry_name(name: str, clues: Mapping[str, str]) -> str:
     """What an entry is called in a report: its line and the item it names."""
     clue = next((clue for clue in clues.values() if clue), "")
-    return f"{name} ({printable(clue[:80])})" if clue else name
+    return f"{name} ({make_printable(clue[:80])})" if clue else name
 
 
 # -- out -------------------------------------------------------------------------------------------------------

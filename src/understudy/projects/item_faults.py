@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from understudy.data.faults import Fault
-from understudy.data.features import STATTERS, changes, digest_of
+from understudy.data.features import STATTERS, digest_of, find_changes
 from understudy.data.files import write_atomically
 from understudy.data.items import Stamp, Texts
 from understudy.data.pinned_images import PinnedImageFiles
@@ -86,7 +86,7 @@ def changed_files(pool: Pool, table: Any) -> list[Fault]:
         tasks = threads.map(stale_from, range(0, len(items), FILES_PER_TASK))
         stale = [row for found in tasks for row in found][:MAX_COMPARED_FILES]
     columns = {name: [table[name][row].as_py() for row in stale] for name in ("id", "size", "mtime_ns", "digest")}
-    return changes(items.files.take(stale), columns)
+    return find_changes(items.files.take(stale), columns)
 
 
 def changed_texts(pool: Pool, table: Any, source: Pool, known: dict[int, int]) -> list[Fault]:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from understudy.data.embedding import embed
 from understudy.data.encoders import Encoder, make_encoder
 from understudy.data.faults import Fault
-from understudy.data.features import writable
+from understudy.data.features import replace_unwritable
 from understudy.data.items import Kind
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError, UsageError
@@ -74,6 +74,6 @@ def compute_features(
     table = pq.read_table(folder / "items.parquet", columns=["id", "digest", "size", "mtime_ns"])
     features = np.load(folder / "features.npy", mmap_mode="r", allow_pickle=False)
     marks = {name: table[name].to_pylist() for name in ("digest", "size", "mtime_ns")}
-    rows = {name: row for row, name in enumerate(map(writable, pool.ids))}
+    rows = {name: row for row, name in enumerate(map(replace_unwritable, pool.ids))}
     used = pool.take([rows[name] for name in table["id"].to_pylist()])
     return EmbeddedItems(used, features, marks, list(made.faults))

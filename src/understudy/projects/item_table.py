@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from understudy.data.features import digest_of, writable, write_array
+from understudy.data.features import digest_of, replace_unwritable, write_array
 from understudy.data.files import atomic_file, replace_durably
 from understudy.data.items import ArrayImages, ImageFiles, Items, Texts, lies_in
 from understudy.data.pinned_images import PinnedImageFiles, PinnedSourceImages, real_paths
@@ -121,9 +121,9 @@ def make_rows(
     items = pool.items
     texts: Sequence[str | None] = nothing
     if isinstance(items, Texts):
-        texts = [writable(text) for text in items.texts]
+        texts = [replace_unwritable(text) for text in items.texts]
     elif items is None:
-        texts = [writable(name) for name in pool.ids]  # there is nothing else to show
+        texts = [replace_unwritable(name) for name in pool.ids]  # there is nothing else to show
     paths = _relative_paths(items.paths, base) if isinstance(items, ImageFiles) else nothing
     labels = [pool.classes[label] if label >= 0 else None for label in labels_of(pool)] if with_labels else nothing
     columns = {"row": range(len(pool)), "id": ids, "path": paths, "text": texts, "label": labels, **marks}
@@ -164,7 +164,7 @@ def match_items(table: Any, pool: Pool) -> tuple[dict[int, int], list[int]]:
     contents = _digests(pool.items) if _names_are_numbers(pool) else None
     if contents is None:
         rows = {name: row for row, name in enumerate(ids)}
-        names = [writable(name) for name in pool.ids]
+        names = [replace_unwritable(name) for name in pool.ids]
         known = {rows[name]: place for place, name in enumerate(names) if name in rows}
         return known, [place for place, name in enumerate(names) if name not in rows]
     waiting: dict[str | None, deque[int]] = defaultdict(deque)
@@ -190,7 +190,7 @@ def _names_are_numbers(pool: Pool) -> bool:
 def number_taken_names(wanted: Iterable[str], taken: Iterable[str]) -> list[str]:
     """The names, with a number after each that is taken already."""
     used, found = set(taken), []
-    for name in map(writable, wanted):
+    for name in map(replace_unwritable, wanted):
         free, number = name, 1
         while free in used:
             number += 1

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from understudy.data.class_names import checked_classes
+from understudy.data.class_names import check_classes
 from understudy.data.embedding import Interrupted
 from understudy.data.encoders import Encoder
 from understudy.data.faults import Fault
 from understudy.data.features import errors_in_one_line
-from understudy.data.items import Kind, printable
+from understudy.data.items import Kind, make_printable
 from understudy.data.pool import Pool
 from understudy.errors import Conflict, UnderstudyError, UsageError
 from understudy.messages import count_of
@@ -358,7 +358,7 @@ def _create(folder: Path, data: str | Path, request: _Request) -> Project:
     else:
         origin = SourceLocation.of_path(path, folder, request.columns)
     info = ProjectInfo(
-        name=printable(name_of(folder)),
+        name=make_printable(name_of(folder)),
         kind=source.kind,
         origin=origin,
         settings=Settings(**{**request.settings, "classes": classes.names}),
@@ -480,7 +480,7 @@ def _given_classes(classes: Sequence[str] | None, file: Path | None) -> tuple[st
         raise UsageError("classes are given by name or in a file, not both; leave out one")
     if file is not None:
         return read_classes_file(file)
-    return None if classes is None else checked_classes(classes)
+    return None if classes is None else check_classes(classes)
 
 
 def _find_new_classes(source: SourceData | None, info: ProjectInfo, given: Sequence[str]) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from typing import Any, Final
 from understudy import defaults
 from understudy.checks import check_number, check_whole_number
 from understudy.core.options import METHODS
-from understudy.data.class_names import checked_classes
-from understudy.data.items import printable
+from understudy.data.class_names import check_classes
+from understudy.data.items import make_printable
 from understudy.errors import UsageError
 
 MAX_LEASE_SECONDS: Final = 7 * 24 * 3600.0
@@ -73,11 +73,11 @@ def check_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Some settings by name, each of its type and within its range; an error names the first that is not."""
     unknown = sorted(str(name) for name in values if name not in NAMES)
     if unknown:
-        raise UsageError(f"there is no setting {printable(unknown[0])}; there are {', '.join(NAMES)}")
+        raise UsageError(f"there is no setting {make_printable(unknown[0])}; there are {', '.join(NAMES)}")
     found: dict[str, Any] = {}
     for name, value in values.items():
         if name == "classes":
-            found[name] = checked_classes(value)
+            found[name] = check_classes(value)
         elif name == "learner":
             found[name] = _check_learner(value)
         elif name == "method":

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from understudy.data.class_names import checked_classes
+from understudy.data.class_names import check_classes
 from understudy.data.datasets import load_named
 from understudy.data.features import is_features, read_about
 from understudy.data.items import ImageFiles, Kind, Stamp, StoredImages, lies_in
@@ -96,7 +96,7 @@ def read_classes_file(path: Path) -> tuple[str, ...]:
         raise UsageError(f"{path} cannot be read ({error.strerror}); give a file with one class a line") from error
     except UnicodeDecodeError as error:
         raise UnderstudyError(f"{path} is not in UTF-8; give a text file with one class a line") from error
-    return checked_classes([line for line in lines if line.strip()])
+    return check_classes([line for line in lines if line.strip()])
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def initial_classes(source: SourceData, given: Sequence[str] | None, import_labe
     labelled = Counter(label for label in labels_of(pool) if label >= 0)
     counts = {pool.classes[label]: n for label, n in sorted(labelled.items())}
     if given is not None:
-        known = checked_classes(given)
+        known = check_classes(given)
         return InitialClasses(known, False, import_labels, _note_other_classes(counts, known) if import_labels else ())
     if source.is_folder and not import_labels:
         return InitialClasses((), False, False)
@@ -127,7 +127,7 @@ def initial_classes(source: SourceData, given: Sequence[str] | None, import_labe
             f"all images lie in one folder, {pool.classes[0]}, which is not taken for a class; name it with --classes"
         )
         return InitialClasses((), False, False, (note,))
-    return InitialClasses(checked_classes(pool.classes), True, import_labels)
+    return InitialClasses(check_classes(pool.classes), True, import_labels)
 
 
 def _note_other_classes(counts: Mapping[str, int], known: Sequence[str]) -> tuple[str, ...]:
@@ -149,4 +149,4 @@ def labels_of(pool: Pool) -> list[int]:
 def source_classes(pool: Pool) -> tuple[str, ...]:
     """The classes that the source has now, in its order."""
     used = set(labels_of(pool))
-    return checked_classes([name for row, name in enumerate(pool.classes) if row in used])
+    return check_classes([name for row, name in enumerate(pool.classes) if row in used])

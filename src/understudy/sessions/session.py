@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from understudy.data.class_names import checked_class
-from understudy.data.items import printable
+from understudy.data.class_names import check_class
+from understudy.data.items import make_printable
 from understudy.errors import Conflict, NotFound, NotStored, PoolExhausted, UnderstudyError
 from understudy.labels.imported_labels import MAX_CLASSES, Imported, ImportedLabel, check_new_classes
 from understudy.projects.project import Project
@@ -214,7 +214,7 @@ class Session:
 
     def add_class(self, name: str, annotator: str, key: str) -> Stored:
         """Add a class, for everybody, from now on."""
-        name = checked_class(name)
+        name = check_class(name)
         _check_call(annotator, key)
         with self._lock:
             known = self._log.find(annotator, key)
@@ -258,7 +258,7 @@ class Session:
         with self._lock:
             check_new_classes(imported, self.record.classes)
             new = [name for name in imported.new_classes if name not in self.record.classes]
-            self._store(*(Event("class_added", None, annotator, data={"name": checked_class(name)}) for name in new))
+            self._store(*(Event("class_added", None, annotator, data={"name": check_class(name)}) for name in new))
         added = 0
         for start in range(0, len(imported.labels), LABELS_PER_BATCH):  # others label in between
             with self._lock:
@@ -504,7 +504,7 @@ def _check_call(annotator: str, key: str) -> None:
 
 
 def check_name(annotator: str) -> None:
-    if not 1 <= len(annotator) <= MAX_NAME_LENGTH or printable(annotator) != annotator or not annotator.strip():
+    if not 1 <= len(annotator) <= MAX_NAME_LENGTH or make_printable(annotator) != annotator or not annotator.strip():
         raise UnderstudyError(
             f"an annotator's name must have 1 to {MAX_NAME_LENGTH} printable characters; got {annotator!r}"
         )

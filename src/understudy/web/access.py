@@ -17,10 +17,10 @@ from understudy.web.tokens import Tokens
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 FREE_TRIES: Final = 5
-LONGEST_WAIT: Final = 60.0  # seconds between two tries of one address
-REMEMBERED: Final = 1000  # addresses with wrong passwords
-MOST_A_MINUTE: Final = 60  # wrong passwords from all addresses together
-MINUTE: Final = 60.0
+MAX_WAIT: Final = 60.0  # seconds between two tries of one address
+MAX_ADDRESSES: Final = 1000  # addresses with wrong passwords
+MAX_TRIES_PER_MINUTE: Final = 60  # wrong passwords from all addresses together
+SECONDS_PER_MINUTE: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -44,28 +44,28 @@ class Tries:
 
     def begin(self, address: str) -> float:
         """Zero if a password of this address is heard now, which is counted; else the seconds to wait."""
-        home = home_of(address)
+        home = client_network(address)
         with self.lock:
             now = self.clock()
-            while self.lately and self.lately[0] <= now - MINUTE:
+            while self.lately and self.lately[0] <= now - SECONDS_PER_MINUTE:
                 self.lately.popleft()
             count, due = self.failures.get(home, (0, 0.0))
-            crowded = len(self.lately) >= MOST_A_MINUTE
-            wait = max(due - now, self.lately[0] + MINUTE - now if crowded else 0.0)
+            crowded = len(self.lately) >= MAX_TRIES_PER_MINUTE
+            wait = max(due - now, self.lately[0] + SECONDS_PER_MINUTE - now if crowded else 0.0)
             if wait > 0:
                 return wait
             self.lately.append(now)
             self.failures.pop(home, None)
-            pause = min(2.0 ** (count + 1 - FREE_TRIES), LONGEST_WAIT) if count + 1 >= FREE_TRIES else 0.0
+            pause = min(2.0 ** (count + 1 - FREE_TRIES), MAX_WAIT) if count + 1 >= FREE_TRIES else 0.0
             self.failures[home] = (count + 1, now + pause)
-            while len(self.failures) > REMEMBERED:
+            while len(self.failures) > MAX_ADDRESSES:
                 del self.failures[next(iter(self.failures))]
             return 0.0
 
-    def succeeded(self, address: str) -> None:
+    def record_success(self, address: str) -> None:
         """The try was right after all: nothing is held against this address."""
         with self.lock:
-            self.failures.pop(home_of(address), None)
+            self.failures.pop(client_network(address), None)
             if self.lately:
                 self.lately.pop()
 
@@ -113,7 +113,7 @@ def access_for(
     folder: Path, host: str, *, annotators: str | None = None, password: str | None = None, new_links: bool = False
 ) -> tuple[Access, dict[str, str | None]]:
     """The rule that was asked for, and the tokens of personal links by name, None where one was given before."""
-    names, hosts = checked_access(host, annotators, password)
+    names, hosts = check_access(host, annotators, password)
     if not names and password is None:
         return Access(hosts), {}
     tokens = Tokens(folder)
@@ -123,7 +123,7 @@ def access_for(
     return Access(hosts, tokens, names), tokens.links_for(names, anew=new_links)
 
 
-def checked_access(
+def check_access(
     host: str, annotators: str | None, password: str | None
 ) -> tuple[tuple[str, ...], frozenset[str] | None]:
     """Names and hosts, or one line that says why these do not go together. Nothing is made yet."""
@@ -131,7 +131,7 @@ def checked_access(
         raise UsageError("give --annotators, for a link each, or --password, for one word for all; not both")
     if password is not None and not 1 <= len(password) <= 256:
         raise UsageError("a password has 1 to 256 characters")
-    names = () if annotators is None else tuple(checked_names(annotators))
+    names = () if annotators is None else tuple(check_names(annotators))
     return names, allowed_hosts(host, guarded=bool(names) or password is not None)
 
 
@@ -154,11 +154,11 @@ def is_loopback(host: str) -> bool:
     try:
         found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"{host} is no address of this machine; give --host 127.0.0.1, say") from error
+        raise UsageError(f"{host} is not an address of this machine; give --host 127.0.0.1, for example") from error
     return all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in found)
 
 
-def home_of(address: str) -> str:
+def client_network(address: str) -> str:
     """What one client has to itself: an address, or of IPv6 the /64, in which everybody has any number of them."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
@@ -179,7 +179,7 @@ def name_in(host: str) -> str:
     """The name in a Host header, without its port; nothing if it is none."""
     try:
         parts = urlsplit(f"//{host}")
-        _ = parts.port  # an error if it is no number
+        _ = parts.port  # an error if it is not a number
         plain = parts.username is None and not (parts.path or parts.query or parts.fragment)
         return (parts.hostname or "").rstrip(".") if plain else ""
     except ValueError:
@@ -199,7 +199,7 @@ def token_in(headers: Mapping[str, str], cookie: str) -> str | None:
     return None if found is None else found.value
 
 
-def checked_names(names: str | Sequence[str]) -> tuple[str, ...]:
+def check_names(names: str | Sequence[str]) -> tuple[str, ...]:
     """Names of annotators from `ann,bob`."""
     listed = names.split(",") if isinstance(names, str) else list(names)
     cleaned = tuple(name.strip() for name in listed)

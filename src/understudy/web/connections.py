@@ -10,13 +10,13 @@ from typing import Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from understudy.web.access import home_of
+from understudy.web.access import client_network
 from understudy.web.guard import HEADERS
 
-HEAD_TIME: Final = 10.0  # seconds for what stands before the body of a request
-MOST_CONNECTIONS: Final = 500
-MOST_OF_ONE: Final = 64  # connections of one address; a page has a handful
-MOST_OF_LOOPBACK: Final = 128  # this machine, or all who come through its reverse proxy
+HEAD_SECONDS: Final = 10.0  # seconds for what stands before the body of a request
+MAX_CONNECTIONS: Final = 500
+MAX_PER_CLIENT: Final = 64  # connections of one address; a page has a handful
+MAX_FROM_LOOPBACK: Final = 128  # this machine, or all who come through its reverse proxy
 REASONS: Final = {400: "Bad Request", 503: "Service Unavailable"}
 
 
@@ -28,15 +28,15 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.home = home_of(self.client[0]) if self.client else ""
+        self.home = client_network(self.client[0]) if self.client else ""
         same = sum(isinstance(other, Connection) and other.home == self.home for other in self.connections)
-        if len(self.connections) > MOST_CONNECTIONS or same > most_of(self.home):
+        if len(self.connections) > MAX_CONNECTIONS or same > max_connections_of(self.home):
             self.refuse(503, "too many connections; close some, or try again in a moment")
         else:
             self.expect_head()
 
     def data_received(self, data: bytes) -> None:
-        if self.is_idle() and len(self.tasks) >= MOST_CONNECTIONS:  # the calls of those who hung up still run
+        if self.is_idle() and len(self.tasks) >= MAX_CONNECTIONS:  # the calls of those who hung up still run
             self.refuse(503, "too many calls at once; try again in a moment")
             return
         super().data_received(data)
@@ -62,7 +62,7 @@ class Connection(H11Protocol):
     def expect_head(self) -> None:
         # From its first byte on: who sends one byte a second gets no more time than others.
         if self.head_due is None and not self.transport.is_closing():
-            self.head_due = self.loop.call_later(HEAD_TIME, self.transport.abort)
+            self.head_due = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
     def stop_expecting(self) -> None:
         if self.head_due is not None:
@@ -80,11 +80,11 @@ class Connection(H11Protocol):
         self.transport.close()
 
 
-def most_of(home: str) -> int:
+def max_connections_of(home: str) -> int:
     try:
-        return MOST_OF_LOOPBACK if ipaddress.ip_address(home.partition("/")[0]).is_loopback else MOST_OF_ONE
+        return MAX_FROM_LOOPBACK if ipaddress.ip_address(home.partition("/")[0]).is_loopback else MAX_PER_CLIENT
     except ValueError:
-        return MOST_OF_ONE
+        return MAX_PER_CLIENT
 
 
 def _last_words(status: int, detail: str) -> bytes:

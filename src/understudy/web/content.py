@@ -23,14 +23,14 @@ from understudy.errors import NotFound
 
 SERVED_AS_IS: Final = {"JPEG": "image/jpeg", "MPO": "image/jpeg", "PNG": "image/png", "GIF": "image/gif",
                        "WEBP": "image/webp"}  # fmt: skip
-READ: Final = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000", "AVIF")
+FORMATS_READ: Final = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000", "AVIF")
 EIGHT_BITS: Final = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA"})  # shown alike by all browsers
-MOST_BYTES: Final = 8 * 1024 * 1024  # of a file that is sent as it is
-LONGEST_SIDE: Final = 2048  # of one that is not
-THUMBNAIL: Final = 160
-LOSSLESS: Final = 1024 * 1024  # pixels of a converted picture that stay as they are
-TINY: Final = 64 * 64  # and of a thumbnail
-CACHED: Final = 64 * 1024 * 1024  # bytes of pictures that were converted
+MAX_BYTES_AS_IS: Final = 8 * 1024 * 1024  # of a file that is sent as it is
+MAX_SIDE: Final = 2048  # of one that is not
+THUMBNAIL_SIDE: Final = 160
+MAX_LOSSLESS_PIXELS: Final = 1024 * 1024  # pixels of a converted picture that stay as they are
+MAX_LOSSLESS_THUMBNAIL: Final = 64 * 64  # and of a thumbnail
+MAX_CACHED_BYTES: Final = 64 * 1024 * 1024  # bytes of pictures that were converted
 TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -57,36 +57,36 @@ class Contents:
     def content(self, pool: Pool, row: int) -> Content:
         """The item as people see it."""
         with self.room_for(pool, row):
-            return self.shown(pool, row)
+            return self.make_content(pool, row)
 
     def thumbnail(self, pool: Pool, row: int) -> Content:
         """The item, small. Texts have none."""
         with self.room_for(pool, row):
-            items, raw = read(pool, row)
+            items, raw = read_item(pool, row)
             if items.kind == "text":
                 raise NotFound("a text has no thumbnail; ask for its content")
             if not isinstance(items, ArrayImages):
-                _type_as_is(raw, pool.ids[row])  # an error for what is no picture
-            return self.converted(items, row, raw, THUMBNAIL)
+                _type_as_is(raw, pool.ids[row])  # an error for what is not a picture
+            return self.convert(items, row, raw, THUMBNAIL_SIDE)
 
     def room_for(self, pool: Pool, row: int) -> AbstractContextManager[object]:
         """Waits for its turn before a large file is even read: a dozen at once would fill the memory."""
         stamp = pool.items.stamp(row) if pool.items is not None and 0 <= row < len(pool) else None
-        return nullcontext() if stamp is None or stamp[0] <= MOST_BYTES else self.large
+        return nullcontext() if stamp is None or stamp[0] <= MAX_BYTES_AS_IS else self.large
 
-    def shown(self, pool: Pool, row: int) -> Content:
-        items, raw = read(pool, row)
+    def make_content(self, pool: Pool, row: int) -> Content:
+        items, raw = read_item(pool, row)
         if items.kind == "text":
-            text, _ = _decoded(items, row, raw)
+            text, _ = _decode(items, row, raw)
             assert isinstance(text, str)
             return Content(text.encode("utf-8", "replace"), TEXT, _tag_of(raw, "text"))
         if not isinstance(items, ArrayImages):
             media_type = _type_as_is(raw, pool.ids[row])
             if media_type is not None:
                 return Content(raw, media_type, _tag_of(raw, "raw"))
-        return self.converted(items, row, raw, LONGEST_SIDE)
+        return self.convert(items, row, raw, MAX_SIDE)
 
-    def converted(self, items: Items, row: int, raw: bytes, side: int) -> Content:
+    def convert(self, items: Items, row: int, raw: bytes, side: int) -> Content:
         tag = _tag_of(raw, str(side))
         with self.lock:
             known = self.kept.get(tag)
@@ -94,19 +94,22 @@ class Contents:
                 self.kept.move_to_end(tag)
                 return known
         with self.converting:
-            body, media_type = _encoded(_small(items, row, raw, side), TINY if side == THUMBNAIL else LOSSLESS)
+            body, media_type = _encode(
+                _shrink(items, row, raw, side),
+                MAX_LOSSLESS_THUMBNAIL if side == THUMBNAIL_SIDE else MAX_LOSSLESS_PIXELS,
+            )
         made = Content(body, media_type, tag)
         with self.lock:
             if tag not in self.kept:
                 self.kept[tag] = made
                 self.size += len(body)
-            while self.size > CACHED:
+            while self.size > MAX_CACHED_BYTES:
                 _, oldest = self.kept.popitem(last=False)
                 self.size -= len(oldest.body)
         return made
 
 
-def read(pool: Pool, row: int) -> tuple[Items, bytes]:
+def read_item(pool: Pool, row: int) -> tuple[Items, bytes]:
     if pool.items is None:
         raise NotFound("this project has features only, nothing to look at; make it from the items themselves")
     if not 0 <= row < len(pool):
@@ -114,17 +117,17 @@ def read(pool: Pool, row: int) -> tuple[Items, bytes]:
     try:
         return pool.items, pool.items.read(row)
     except ItemFault as error:
-        raise _unseen(pool.ids[row], error.fault.problem) from error
+        raise _not_shown(pool.ids[row], error.fault.problem) from error
 
 
-def _decoded(items: Items, row: int, raw: bytes) -> tuple[Image.Image | str, object]:
+def _decode(items: Items, row: int, raw: bytes) -> tuple[Image.Image | str, object]:
     try:
         return items.decode(row, raw)
     except ItemFault as error:
-        raise _unseen(error.fault.item, error.fault.problem) from error
+        raise _not_shown(error.fault.item, error.fault.problem) from error
 
 
-def _unseen(name: str, problem: str) -> NotFound:
+def _not_shown(name: str, problem: str) -> NotFound:
     return NotFound(f"{name}: {problem}; put it back, or mark it as a bad item")
 
 
@@ -132,25 +135,25 @@ def _type_as_is(raw: bytes, name: str) -> str | None:
     """The type under which these bytes may be sent as they are; None if they must be converted first."""
     try:
         # Named formats only: Pillow has readers that start other programs.
-        with Image.open(io.BytesIO(raw), formats=READ) as image:
+        with Image.open(io.BytesIO(raw), formats=FORMATS_READ) as image:
             width, height = image.size
             if width * height > MAX_PIXELS:
-                raise _unseen(name, f"{width:,} x {height:,} pixels, more than {MAX_PIXELS:,}")
+                raise _not_shown(name, f"{width:,} x {height:,} pixels, more than {MAX_PIXELS:,}")
             plain = image.mode in EIGHT_BITS or (image.mode in ("CMYK", "YCbCr") and image.format in ("JPEG", "MPO"))
-            return SERVED_AS_IS.get(image.format or "") if plain and len(raw) <= MOST_BYTES else None
+            return SERVED_AS_IS.get(image.format or "") if plain and len(raw) <= MAX_BYTES_AS_IS else None
     except NotFound:
         raise
     except Exception as error:  # whatever Pillow's readers happen to meet the damage with
-        raise _unseen(name, "no picture that can be shown") from error
+        raise _not_shown(name, "not a picture that can be shown") from error
 
 
-def _small(items: Items, row: int, raw: bytes, side: int) -> Image.Image:
+def _shrink(items: Items, row: int, raw: bytes, side: int) -> Image.Image:
     """The picture, upright, no side longer than `side`."""
     if not isinstance(items, ArrayImages):
         quick = _from_jpeg(raw, side)
         if quick is not None:
             return quick
-    image, _ = _decoded(items, row, raw)
+    image, _ = _decode(items, row, raw)
     assert isinstance(image, Image.Image)
     image.thumbnail((side, side))
     return image
@@ -168,7 +171,7 @@ def _from_jpeg(raw: bytes, side: int) -> Image.Image | None:
         return None  # the slow way says what is wrong with it
 
 
-def _encoded(image: Image.Image, lossless: int) -> tuple[bytes, str]:
+def _encode(image: Image.Image, lossless: int) -> tuple[bytes, str]:
     """Pixel by pixel where there are at most so many, else as JPEG."""
     buffer = io.BytesIO()
     if image.width * image.height <= lossless:

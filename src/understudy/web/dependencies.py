@@ -17,7 +17,7 @@ async def _the_holder(request: Request) -> SessionHolder:
 
 async def _the_session(request: Request) -> Session:
     holder: SessionHolder = request.app.state.holder
-    return holder.ready()
+    return holder.require_session()
 
 
 async def _the_visitor(request: Request) -> Visitor:

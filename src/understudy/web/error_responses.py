@@ -1,4 +1,4 @@
-"""Every answer that is no success: a status that says whose turn it is, and one line that says what to do."""
+"""Error responses: for each of our errors a status, and one line that says what to do."""
 
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 
 from understudy.errors import Conflict, NotFound, NotStored, UnderstudyError
 
-SHOWN: Final = 3  # faults of one request named in its answer
+MAX_FAULTS: Final = 3  # faults of one request named in its answer
 
 
 class Preparing(UnderstudyError):
@@ -40,59 +40,59 @@ READS: Final = (401, 403, 422, 503, 507)
 WRITES: Final = (401, 403, 404, 408, 409, 413, 415, 422, 503, 507)
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def describe_statuses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """These statuses for the description of a call."""
     return {status: {"model": Trouble, "description": MEANINGS[status]} for status in statuses}
 
 
-def trouble(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"detail": _printable(detail)}, status, headers)
+def error_response(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"detail": _in_one_line(detail)}, status, headers)
 
 
-def _printable(text: str) -> str:
+def _in_one_line(text: str) -> str:
     """One line that can be sent, whatever came in."""
     return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
 def answer_errors(app: FastAPI) -> None:
     """Give each of our errors its status, and each of FastAPI's a line like ours."""
-    app.add_exception_handler(RequestValidationError, _of_bad_request)
-    app.add_exception_handler(BareHTTPException, _of_http_error)
-    app.add_exception_handler(UnderstudyError, _of_our_error)
+    app.add_exception_handler(RequestValidationError, _answer_bad_request)
+    app.add_exception_handler(BareHTTPException, _answer_http_error)
+    app.add_exception_handler(UnderstudyError, _answer_our_error)
 
 
-def _of_our_error(_: Request, error: Exception) -> JSONResponse:
+def _answer_our_error(_: Request, error: Exception) -> JSONResponse:
     match error:
         case Preparing():
-            return trouble(503, str(error), {"Retry-After": "1"})
+            return error_response(503, str(error), {"Retry-After": "1"})
         case NotFound():
-            return trouble(404, str(error))
+            return error_response(404, str(error))
         case Conflict():
-            return trouble(409, str(error))
+            return error_response(409, str(error))
         case NotStored():
-            return trouble(507, str(error), {"Retry-After": "2"})
+            return error_response(507, str(error), {"Retry-After": "2"})
         case _:
-            return trouble(422, str(error))
+            return error_response(422, str(error))
 
 
-def _of_bad_request(_: Request, error: Exception) -> JSONResponse:
+def _answer_bad_request(_: Request, error: Exception) -> JSONResponse:
     """What is wrong with the values, without the values: they may be long, hostile, or no text at all."""
     assert isinstance(error, RequestValidationError)
-    found = [f"{_place(fault['loc'])}: {fault['msg']}" for fault in error.errors()[:SHOWN]]
-    return trouble(422, "; ".join(found)[:500])
+    found = [f"{_place(fault['loc'])}: {fault['msg']}" for fault in error.errors()[:MAX_FAULTS]]
+    return error_response(422, "; ".join(found)[:500])
 
 
 def _place(path: tuple[int | str, ...]) -> str:
     return ".".join(str(step)[:40] for step in path[1:]) or "body"
 
 
-def _of_http_error(request: Request, error: Exception) -> JSONResponse:
+def _answer_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, BareHTTPException)
     if error.status_code == 400:  # FastAPI's word for a body that Python cannot read as JSON
-        return trouble(422, "the body is not JSON that can be read")
+        return error_response(422, "the body is not JSON that can be read")
     if error.status_code == 405:
-        path = _printable(request.url.path)[:100]
-        return trouble(405, f"{path} cannot be called like this; see /openapi.json", dict(error.headers or {}))
+        path = _in_one_line(request.url.path)[:100]
+        return error_response(405, f"{path} cannot be called like this; see /openapi.json", dict(error.headers or {}))
     if error.status_code == 404 and not isinstance(error, HTTPException):
-        return trouble(404, "there is nothing at this address")
-    return trouble(error.status_code, str(error.detail), dict(error.headers or {}))
+        return error_response(404, "there is nothing at this address")
+    return error_response(error.status_code, str(error.detail), dict(error.headers or {}))

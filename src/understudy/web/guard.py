@@ -14,21 +14,21 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from understudy.data.items import printable
+from understudy.data.items import make_printable
 from understudy.web.access import Access, Visitor, name_in
-from understudy.web.error_responses import trouble
+from understudy.web.error_responses import error_response
 
 log = logging.getLogger("understudy.web")
 
-MOST_BYTES: Final = 64 * 1024
-MOST_IMPORTED: Final = 20 * 1024 * 1024
-DRAINED: Final = 4 * 1024 * 1024  # read past the limit, so that a client that is still sending hears the answer
-BODY_TIME: Final = 30.0  # seconds for a body to arrive
-IMPORT_TIME: Final = 120.0
+MAX_BODY_BYTES: Final = 64 * 1024
+MAX_IMPORT_BYTES: Final = 20 * 1024 * 1024
+MAX_DRAINED_BYTES: Final = 4 * 1024 * 1024  # read past the limit, so that a client still sending hears the answer
+BODY_SECONDS: Final = 30.0  # for a body to arrive
+IMPORT_SECONDS: Final = 120.0
 IMPORT: Final = "/api/import"
 JSON: Final = "application/json"
-RAW: Final = "application/octet-stream"
-OUR_OWN: Final = ("same-origin", "none")  # "none": typed into the address bar
+OCTET_STREAM: Final = "application/octet-stream"
+OWN_SITES: Final = ("same-origin", "none")  # "none": typed into the address bar
 WITHOUT_TOKEN: Final = frozenset({"/api/login", "/api/me"})
 POLICY: Final = "; ".join(
     (
@@ -79,72 +79,72 @@ class Guard:
             await send(message)
 
         try:
-            refusal = self.refusal(scope) or await self.with_body(scope, receive, send_guarded)
+            refusal = self.refuse(scope) or await self.pass_on(scope, receive, send_guarded)
             if refusal is not None:
                 await refusal(scope, receive, send_guarded)
         except Exception:
-            log.exception("%s %s failed", scope["method"], printable(scope["path"]))
+            log.exception("%s %s failed", scope["method"], make_printable(scope["path"]))
             if started:
                 raise
-            await trouble(500, "something went wrong here; the server's terminal says what")(
+            await error_response(500, "something went wrong here; the server's terminal says what")(
                 scope, receive, send_guarded
             )
 
-    def refusal(self, scope: Scope) -> Response | None:
+    def refuse(self, scope: Scope) -> Response | None:
         """Why this call is not heard, if it is not."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         host = headers.get("host", "")
         if len(headers.getlist("host")) != 1 or not self.access.is_host(host):
-            return trouble(403, "this server is not called by that name; use the address that it printed")
+            return error_response(403, "this server is not called by that name; use the address that it printed")
         if path in self.page:
             return None
-        if headers.get("sec-fetch-site", "none") not in OUR_OWN:
-            return trouble(403, "calls from other sites are not heard")
+        if headers.get("sec-fetch-site", "none") not in OWN_SITES:
+            return error_response(403, "calls from other sites are not heard")
         if method not in ("GET", "HEAD") and not _is_own_origin(headers.get("origin"), host):
-            return trouble(403, "calls from other sites are not heard")
+            return error_response(403, "calls from other sites are not heard")
         visitor = self.access.visitor(headers)
         if visitor is None and not (path in WITHOUT_TOKEN and self.access.password):
-            return trouble(401, self.way_in(), {"WWW-Authenticate": "Bearer"})
+            return error_response(401, self.say_how_to_enter(), {"WWW-Authenticate": "Bearer"})
         scope.setdefault("state", {})["visitor"] = visitor
-        wanted = RAW if path == IMPORT else JSON
+        wanted = OCTET_STREAM if path == IMPORT else JSON
         if method == "POST" and _media_type(headers.get("content-type", "")) != wanted and _is_call(scope):
-            return trouble(415, f"send this as Content-Type: {wanted}")
+            return error_response(415, f"send this as Content-Type: {wanted}")
         return None
 
-    def way_in(self) -> str:
+    def say_how_to_enter(self) -> str:
         if self.access.password:
             return "log in with the password first"
         return "open the personal link that you were given, or send its token as Authorization: Bearer"
 
-    async def with_body(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
+    async def pass_on(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """Hand the call on, with its body read as far as its limits; an answer of ours if it goes beyond them."""
         if scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
             return None
         if scope["path"] != IMPORT:
-            return await self.with_body_of(MOST_BYTES, BODY_TIME, scope, receive, send)
+            return await self.pass_on_with_body(MAX_BODY_BYTES, BODY_SECONDS, scope, receive, send)
         if self.importing:  # asked before the body is read, since each takes much memory
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(BODY_TIME):
-                    await _read_body(receive, 0, MOST_IMPORTED)
-            return trouble(409, "another import is under way; wait for its end", {"Connection": "close"})
+                async with asyncio.timeout(BODY_SECONDS):
+                    await _read_body(receive, 0, MAX_IMPORT_BYTES)
+            return error_response(409, "another import is under way; wait for its end", {"Connection": "close"})
         self.importing = True
         try:
-            return await self.with_body_of(MOST_IMPORTED, IMPORT_TIME, scope, receive, send)
+            return await self.pass_on_with_body(MAX_IMPORT_BYTES, IMPORT_SECONDS, scope, receive, send)
         finally:
             self.importing = False
 
-    async def with_body_of(
+    async def pass_on_with_body(
         self, most: int, seconds: float, scope: Scope, receive: Receive, send: Send
     ) -> Response | None:
         try:
             async with asyncio.timeout(seconds):
                 body = await _read_body(receive, most)
         except TimeoutError:
-            return trouble(408, f"the body did not arrive in {seconds:g} seconds", {"Connection": "close"})
+            return error_response(408, f"the body did not arrive in {seconds:g} seconds", {"Connection": "close"})
         if body is None:
-            return trouble(413, f"a body of at most {most:,} bytes is heard", {"Connection": "close"})
-        await self.app(scope, _replayed(body, receive), send)
+            return error_response(413, f"a body of at most {most:,} bytes is heard", {"Connection": "close"})
+        await self.app(scope, _replay(body, receive), send)
         return None
 
 
@@ -154,7 +154,7 @@ def _is_call(scope: Scope) -> bool:
 
 
 def _is_own_origin(origin: str | None, host: str) -> bool:
-    """Whether a page of this very server asks; programs that are no browsers give no origin."""
+    """Whether a page of this very server asks; programs other than browsers send no Origin."""
     if origin is None:
         return True
     scheme, _, rest = origin.partition("://")
@@ -165,7 +165,7 @@ def _media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-async def _read_body(receive: Receive, most: int, drained: int = DRAINED) -> bytes | None:
+async def _read_body(receive: Receive, most: int, drained: int = MAX_DRAINED_BYTES) -> bytes | None:
     """The whole body, however it arrives; None if it is longer than `most`, never ends, or breaks off."""
     parts: list[bytes] = []
     size = 0
@@ -180,7 +180,7 @@ async def _read_body(receive: Receive, most: int, drained: int = DRAINED) -> byt
             return b"".join(parts) if size <= most else None
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _replay(body: bytes, receive: Receive) -> Receive:
     """A `receive` that gives the body at once, then what else happens on the connection."""
     given = False
 

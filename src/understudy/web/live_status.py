@@ -40,13 +40,13 @@ class LiveStatus:
         self.watcher.start()
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        def tell() -> None:
+        def notify() -> None:
             if self.listeners:
                 loop.call_soon_threadsafe(self.publish, _status_event(self.holder))
 
         while not self.ended.is_set():
             try:
-                self.holder.watch(tell, self.ended)
+                self.holder.watch(notify, self.ended)
             except RuntimeError:
                 return  # the loop is closed
             except Exception:

@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from understudy.web.access import Access
-from understudy.web.guard import OUR_OWN
+from understudy.web.guard import OWN_SITES
 
-YEAR: Final = 365 * 86_400
-A_MOMENT: Final = 300  # seconds
+LOGIN_SECONDS: Final = 365 * 86_400
+ENTRY_SECONDS: Final = 300  # seconds
 PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Understudy</title>{refresh}</head>
 <body><p>{text}</p><p><a href="{address}">Go on as {owner}</a></p></body></html>
 """
@@ -27,15 +27,15 @@ def enter_by_link(request: Request, access: Access, token: str) -> Response:
     tokens = access.tokens
     if tokens is None:
         return RedirectResponse("/", 303)
-    owner = tokens.owner_of_link(token, access.annotators)  # a login's cookie is no link
+    owner = tokens.owner_of_link(token, access.annotators)  # a login's cookie is not a link
     if owner is None:
         return PlainTextResponse("This link is not valid here. Ask for a new one.\n", 401)
     known = access.visitor(request.headers)
     name = None if known is None else known.name
     coming = f"{tokens.cookie}_coming"
     if not _is_ours(request, known is not None or coming in request.cookies):
-        page = _leading_on(token, owner, again="again" in request.query_params)
-        _set_cookie(page, request, coming, "1", A_MOMENT)
+        page = _page_to_same_link(token, owner, again="again" in request.query_params)
+        _set_cookie(page, request, coming, "1", ENTRY_SECONDS)
         return page
     if name not in (None, owner) and request.query_params.get("instead") != name:
         text = f'This browser labels as {escape(str(name))}. <a href="/">Stay {escape(str(name))}</a>, or:'
@@ -50,10 +50,10 @@ def enter_by_link(request: Request, access: Access, token: str) -> Response:
 def _is_ours(request: Request, has_cookie: bool) -> bool:
     """Whether no other site led here. Without HTTPS browsers do not say; then only a strict cookie tells."""
     site = request.headers.get("sec-fetch-site")
-    return has_cookie if site is None else site in OUR_OWN
+    return has_cookie if site is None else site in OWN_SITES
 
 
-def _leading_on(token: str, owner: str, *, again: bool) -> HTMLResponse:
+def _page_to_same_link(token: str, owner: str, *, again: bool) -> HTMLResponse:
     """A page that opens the link from here. By itself only once: a browser without cookies would never get on."""
     address = f"/?token={quote(token)}&amp;again"
     refresh = "" if again else f'<meta http-equiv="refresh" content="0; url={address}">'
@@ -63,7 +63,7 @@ def _leading_on(token: str, owner: str, *, again: bool) -> HTMLResponse:
 
 def give_cookie(answer: Response, request: Request, name: str, token: str) -> None:
     """The cookie by which somebody is known from now on."""
-    _set_cookie(answer, request, name, token, YEAR)
+    _set_cookie(answer, request, name, token, LOGIN_SECONDS)
 
 
 def _set_cookie(answer: Response, request: Request, name: str, value: str, seconds: int) -> None:

@@ -28,8 +28,8 @@ from understudy.web.live_status import LiveStatus
 from understudy.web.session_holder import SessionHolder
 
 PORTS_TRIED: Final = 11
-GRACE: Final = 1  # seconds for calls under way; live streams are ended before that
-EARLY: Final = 2.5  # seconds in which a project that cannot be had says so, before a browser is opened for it
+SHUTDOWN_SECONDS: Final = 1  # for calls under way; live streams are ended before that
+SECONDS_BEFORE_BROWSER: Final = 2.5  # a project that cannot be opened mostly says so in this time
 
 Progress = Callable[[int, int], None]
 Links = dict[str, str | None]  # tokens by name; None where one was given before
@@ -88,7 +88,7 @@ class Preparation:
 
     def run(self) -> None:
         try:
-            session = self.open_it(self.progress)
+            session = self.open_it(self.report_progress)
             torch.set_num_threads(1)  # the engine's steps are short, and training has the other cores
             self.holder.arrive(session)
         except BaseException as error:  # carried to the main thread
@@ -97,10 +97,10 @@ class Preparation:
         finally:
             self.under_way.set()
 
-    def progress(self, done: int, total: int) -> None:
+    def report_progress(self, done: int, total: int) -> None:
         if self.stopping.is_set():
             raise Stopped
-        self.holder.progress(done, total)
+        self.holder.report_progress(done, total)
         if done:
             self.under_way.set()
 
@@ -142,10 +142,10 @@ def serve(
     preparation = Preparation(open_it, holder)
     try:
         preparation.thread.start()
-        preparation.under_way.wait(EARLY)
+        preparation.under_way.wait(SECONDS_BEFORE_BROWSER)
         if preparation.error is None:
             access, links = enter()
-            server = server_of(holder, access)
+            server = make_server(holder, access)
             preparation.failed = lambda: setattr(server, "should_exit", True)
             server.should_exit = preparation.error is not None  # it may have failed just now
             announce(url, links, say)
@@ -160,7 +160,7 @@ def serve(
     say("stopped; every answer is stored, and the same command goes on")
 
 
-def server_of(holder: SessionHolder, access: Access) -> Server:
+def make_server(holder: SessionHolder, access: Access) -> Server:
     app = create_app(holder, access)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="understudy: %(message)s")
     config = uvicorn.Config(
@@ -171,7 +171,7 @@ def server_of(holder: SessionHolder, access: Access) -> Server:
         server_header=False,
         proxy_headers=False,  # nobody is believed to speak for another
         ws="none",
-        timeout_graceful_shutdown=GRACE,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         timeout_keep_alive=30,
         http=Connection,
     )
@@ -185,7 +185,9 @@ def listen(place: Address) -> socket.socket:
     try:
         family, _, _, _, found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"{place.host} is no address of this machine; give --host 127.0.0.1, say") from error
+        raise UsageError(
+            f"{place.host} is not an address of this machine; give --host 127.0.0.1, for example"
+        ) from error
     for port in ports:
         # Named, or asyncio does not see that it is TCP, and answers wait 40 ms for the other side to say that it hears.
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -224,4 +226,8 @@ def own_address() -> str:
 def announce(url: str, links: Links, say: Callable[[str], None]) -> None:
     say(f"label at {url}   (Ctrl-C stops; nothing is lost)")
     for name, token in links.items():
-        say(f"  {name}: {url}?token={token}" if token else f"  {name}: the link of before (--new-links makes new ones)")
+        say(
+            f"  {name}: {url}?token={token}"
+            if token
+            else f"  {name}: the link issued before (--new-links issues new ones)"
+        )

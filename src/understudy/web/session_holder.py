@@ -8,7 +8,7 @@ from understudy.sessions.replies import Status, Training
 from understudy.sessions.session import Session
 from understudy.web.error_responses import Preparing
 
-STEP: Final = 0.2  # seconds
+SECONDS_PER_STEP: Final = 0.2  # seconds
 
 
 class SessionHolder:
@@ -21,7 +21,7 @@ class SessionHolder:
         self.changes = 0
         self.changed = threading.Condition()
 
-    def progress(self, done: int, total: int) -> None:
+    def report_progress(self, done: int, total: int) -> None:
         """So many items of so many are prepared."""
         with self.changed:
             self.done, self.total = done, total
@@ -37,7 +37,7 @@ class SessionHolder:
         self.changes += 1
         self.changed.notify_all()
 
-    def ready(self) -> Session:
+    def require_session(self) -> Session:
         """The session; Preparing while there is none."""
         if self.session is None:
             counted = f" ({self.done:,} of {self.total:,} items done)" if self.total else ""
@@ -76,19 +76,21 @@ class SessionHolder:
     def wait(self, version: int) -> int:
         """Block until something changes after `version`, or a moment passes; the version now."""
         if self.session is not None:
-            return self.session.wait_for_change(version, STEP)
+            return self.session.wait_for_change(version, SECONDS_PER_STEP)
         with self.changed:
-            self.changed.wait_for(lambda: self.session is not None or self.changes != -version, timeout=STEP)
+            self.changed.wait_for(
+                lambda: self.session is not None or self.changes != -version, timeout=SECONDS_PER_STEP
+            )
             return -self.changes  # below those of any session
 
-    def watch(self, tell: Callable[[], None], ended: threading.Event) -> None:
-        """Call `tell` after every change until `ended`; blocks, so it is for a thread of its own."""
+    def watch(self, notify: Callable[[], None], ended: threading.Event) -> None:
+        """Call `notify` after every change until `ended`; blocks, so it is for a thread of its own."""
         version = 1
         while not ended.is_set():
             now = self.wait(version)
             if now != version:
                 # At most five a second, and a moment later: whoever has just pressed a key waits for the next item, and
                 # numbers that come at the same time would make the page slower to show it.
-                ended.wait(STEP)
+                ended.wait(SECONDS_PER_STEP)
                 version = self.wait(-1)
-                tell()
+                notify()

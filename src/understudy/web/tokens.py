@@ -18,7 +18,7 @@ from understudy.errors import NotStored, UnderstudyError
 
 FORMAT: Final = 1
 FILE: Final = "tokens.json"
-MOST_LOGINS: Final = 1000  # of one project; the oldest end first
+MAX_LOGINS: Final = 1000  # of one project; the oldest end first
 
 
 class Tokens:
@@ -40,7 +40,7 @@ class Tokens:
         for name in names:
             if anew or name not in self.links:
                 token = made[name] = secrets.token_urlsafe(32)
-                self.links[name] = _hashed(token)
+                self.links[name] = _hash(token)
         self.store()
         return made
 
@@ -48,7 +48,7 @@ class Tokens:
         """The password from now on. Logins by another one end."""
         if self.password is not None and _is_password(password, self.password):
             return
-        self.password, self.logins = _salted(password), {}
+        self.password, self.logins = _salt(password), {}
         self.store()
 
     def login(self, name: str, password: str) -> str | None:
@@ -58,8 +58,8 @@ class Tokens:
                 return None
         token = secrets.token_urlsafe(32)
         with self.lock:
-            kept = list(self.logins.items())[-(MOST_LOGINS - 1) :]
-            before, self.logins = self.logins, dict(kept) | {_hashed(token): name}
+            kept = list(self.logins.items())[-(MAX_LOGINS - 1) :]
+            before, self.logins = self.logins, dict(kept) | {_hash(token): name}
             try:
                 self.store()
             except NotStored:
@@ -70,12 +70,12 @@ class Tokens:
     def logout(self, token: str) -> None:
         """This login ends; a personal link does not."""
         with self.lock:
-            if self.logins.pop(_hashed(token), None) is not None:
+            if self.logins.pop(_hash(token), None) is not None:
                 self.store()
 
     def owner_of_link(self, token: str, names: Sequence[str]) -> str | None:
         """Whose link this is, among the names that count now."""
-        given, found = _hashed(token), None
+        given, found = _hash(token), None
         for name in names:  # all of them, so that the time says nothing
             if hmac.compare_digest(given, self.links.get(name, "")):
                 found = name
@@ -83,7 +83,7 @@ class Tokens:
 
     def owner_of_login(self, token: str) -> str | None:
         """Whose login this is. A hash is looked up, so what its time could tell is of no use."""
-        return self.logins.get(_hashed(token))
+        return self.logins.get(_hash(token))
 
     def store(self) -> None:
         """Write the file, which only its owner may read."""
@@ -110,19 +110,19 @@ def _read(path: Path) -> dict[str, Any]:
         raise UnderstudyError(f"{path} cannot be read; delete it, and give everybody a new link") from error
 
 
-def _hashed(token: str) -> str:
+def _hash(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-def _salted(password: str) -> str:
+def _salt(password: str) -> str:
     salt = secrets.token_bytes(16)
-    return f"{salt.hex()}:{_stretched(password, salt).hex()}"
+    return f"{salt.hex()}:{_stretch(password, salt).hex()}"
 
 
 def _is_password(password: str, kept: str) -> bool:
     salt, _, digest = kept.partition(":")
-    return hmac.compare_digest(_stretched(password, bytes.fromhex(salt)), bytes.fromhex(digest))
+    return hmac.compare_digest(_stretch(password, bytes.fromhex(salt)), bytes.fromhex(digest))
 
 
-def _stretched(password: str, salt: bytes) -> bytes:
+def _stretch(password: str, salt: bytes) -> bytes:
     return hashlib.scrypt(password.encode("utf-8", "replace"), salt=salt, n=2**14, r=8, p=1)

@@ -21,7 +21,7 @@ def test_a_map_is_averaged_and_dropout_is_off() -> None:
     images = [encoder.prepare(picture(seed)) for seed in range(4)]
     got = encoder.encode(images)
     assert encoder.dim == 5
-    pixels = SMALL.normalised(torch.from_numpy(np.stack([np.asarray(image) for image in images])))
+    pixels = SMALL.normalise(torch.from_numpy(np.stack([np.asarray(image) for image in images])))
     np.testing.assert_allclose(got, module.eval()(pixels).mean((2, 3)).detach(), rtol=1e-5)
     np.testing.assert_array_equal(got, encoder.encode(images))
 

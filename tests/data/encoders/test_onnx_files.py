@@ -37,7 +37,7 @@ def graph(path: Path, shape: list[int | str], output: str = "map") -> Path:
 
 
 def by_hand(preprocessing: Preprocessing) -> np.ndarray:
-    pixels = np.stack([preprocessing.resized(image) for image in IMAGES]).astype(np.float64)
+    pixels = np.stack([preprocessing.resize_to_shape(image) for image in IMAGES]).astype(np.float64)
     normal = (pixels * preprocessing.scale - np.array(preprocessing.mean)) / np.array(preprocessing.std)
     return np.einsum("bhwc,oc->bo", normal, KERNEL[:, :, 0, 0]) / (pixels.shape[1] * pixels.shape[2])
 
@@ -102,7 +102,7 @@ def test_what_does_not_fit_is_told(tmp_path: Path, shape: list[int | str], optio
 
 def test_a_broken_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"no graph")
-    with pytest.raises(UnderstudyError, match="is no ONNX file that can be run") as caught:
+    with pytest.raises(UnderstudyError, match="is not an ONNX file that can be run") as caught:
         make_encoder(f"onnx:{tmp_path / 'm.onnx'}")
     assert "\n" not in str(caught.value)
     with pytest.raises(UnderstudyError, match="there is no ONNX file at"):

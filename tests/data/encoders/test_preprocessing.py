@@ -15,7 +15,7 @@ timm: Any = import_or_leave_out("timm")
 
 
 def tensor(preprocessing: Preprocessing, image: Image.Image) -> torch.Tensor:
-    return preprocessing.normalised(torch.from_numpy(preprocessing.resized(image).copy())[None])[0]
+    return preprocessing.normalise(torch.from_numpy(preprocessing.resize_to_shape(image).copy())[None])[0]
 
 
 @pytest.mark.parametrize("size", [(48, 40), (40, 48), (33, 97), (32, 32), (300, 31)])
@@ -34,18 +34,18 @@ def test_crop_prepares_an_image_as_timm_does(size: tuple[int, int], crop: float,
 def test_squash_keeps_the_whole_image() -> None:
     image = Image.new("RGB", (400, 20), "black")
     image.paste("white", (200, 0, 400, 20))
-    squashed = Preprocessing(size=4).resized(image)
+    squashed = Preprocessing(size=4).resize_to_shape(image)
     assert squashed.shape == (4, 4, 3)
     assert (squashed[:, 0] == 0).all()
     assert (squashed[:, 3] == 255).all()
-    cropped = Preprocessing(size=4, resize="crop").resized(image)
+    cropped = Preprocessing(size=4, resize="crop").resize_to_shape(image)
     assert (cropped[:, 0] < 128).all()
     assert (cropped[:, 3] > 128).all()
 
 
 def test_height_comes_before_width() -> None:
-    assert Preprocessing(size=(10, 20)).resized(picture(0)).shape == (10, 20, 3)
-    assert Preprocessing(size=(10, 20), resize="crop").resized(picture(0)).shape == (10, 20, 3)
+    assert Preprocessing(size=(10, 20)).resize_to_shape(picture(0)).shape == (10, 20, 3)
+    assert Preprocessing(size=(10, 20), resize="crop").resize_to_shape(picture(0)).shape == (10, 20, 3)
 
 
 def test_the_formula_is_evaluated_channel_by_channel() -> None:
@@ -58,7 +58,7 @@ def test_the_formula_is_evaluated_channel_by_channel() -> None:
 
 
 def test_grey_is_the_same_in_three_channels() -> None:
-    grey = Preprocessing(size=8).resized(picture(0).convert("L"))
+    grey = Preprocessing(size=8).resize_to_shape(picture(0).convert("L"))
     assert grey.shape == (8, 8, 3)
     assert (grey[..., 0] == grey[..., 2]).all()
     assert grey.std() > 0
@@ -111,9 +111,9 @@ def test_of_a_narrow_image_the_middle_is_the_same_but_for_rounding(
     # No black and white: what overshoots them is cut, and whether rows or columns come first then shows.
     noise = Image.fromarray(np.random.default_rng(0).integers(80, 176, (size[1], size[0], 3), dtype=np.uint8))
     preprocessing = Preprocessing(size=32, resize="crop", crop=crop, interpolation=interpolation)
-    got = preprocessing.resized(noise).astype(int)
+    got = preprocessing.resize_to_shape(noise).astype(int)
     monkeypatch.setattr("understudy.data.encoders.preprocessing.NARROW", np.inf)
-    expected = preprocessing.resized(noise)
+    expected = preprocessing.resize_to_shape(noise)
     assert np.abs(got - expected).max() <= 2  # of 255: it is rounded twice, after rows and after columns
 
 
@@ -127,5 +127,5 @@ def test_a_narrow_image_costs_no_more_than_another(size: tuple[int, int], monkey
         return resize(image, wanted, *rest)
 
     monkeypatch.setattr(Image.Image, "resize", noting)
-    assert Preprocessing(resize="crop", crop=0.5).resized(Image.new("RGB", size, "red")).shape == (224, 224, 3)
+    assert Preprocessing(resize="crop", crop=0.5).resize_to_shape(Image.new("RGB", size, "red")).shape == (224, 224, 3)
     assert asked == [(224, 224)]

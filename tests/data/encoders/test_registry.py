@@ -8,22 +8,25 @@ from typer.testing import CliRunner
 from understudy.cli import app
 from understudy.data.encoders import make_encoder
 from understudy.data.encoders.registry import ENCODERS
-from understudy.data.encoders.spec import parsed
+from understudy.data.encoders.spec import parse_spec
 from understudy.errors import UnderstudyError
 
 
 def test_a_name_is_taken_apart() -> None:
-    spec = parsed("timm:vit_base.augreg?size=64&mean=0.5,0.5,0.5@my weights@2.pt", "cpu", None)
+    spec = parse_spec("timm:vit_base.augreg?size=64&mean=0.5,0.5,0.5@my weights@2.pt", "cpu", None)
     assert (spec.kind, spec.model, str(spec.weights)) == ("timm", "vit_base.augreg", "my weights@2.pt")
     assert spec.options == {"size": "64", "mean": "0.5,0.5,0.5"}
     assert (spec.device, spec.precision) == ("cpu", "float32")
-    assert parsed("hf:google/vit", "cpu", None).model == "google/vit"
-    assert parsed("python:a/b.py:make@w.pt", "cpu", None).model == "a/b.py:make"
+    assert parse_spec("hf:google/vit", "cpu", None).model == "google/vit"
+    assert parse_spec("python:a/b.py:make@w.pt", "cpu", None).model == "a/b.py:make"
     for front in ("hf:me@home/vit", "text:me@home/bert", "python:me@home/a.py:make"):
-        assert (parsed(front, "cpu", None).model, parsed(front, "cpu", None).weights) == (front.partition(":")[2], None)
-        spec = parsed(f"{front}@w.safetensors", "cpu", None)
+        assert (parse_spec(front, "cpu", None).model, parse_spec(front, "cpu", None).weights) == (
+            front.partition(":")[2],
+            None,
+        )
+        spec = parse_spec(f"{front}@w.safetensors", "cpu", None)
         assert (spec.model, str(spec.weights)) == (front.partition(":")[2], "w.safetensors")
-    assert parsed("onnx:some@place/m.onnx?size=3", "cpu", None).model == "some@place/m.onnx"
+    assert parse_spec("onnx:some@place/m.onnx?size=3", "cpu", None).model == "some@place/m.onnx"
 
 
 @pytest.mark.parametrize(
@@ -31,8 +34,8 @@ def test_a_name_is_taken_apart() -> None:
     [
         ("resnet19", "there is no encoder 'resnet19'; write one of resnet18, resnet101, vgg16, timm:NAME, hf:NAME"),
         ("", "there is no encoder ''"),
-        ("resnet18:x", "'resnet18:x' is no encoder; write resnet18"),
-        ("timm", "'timm' is no encoder; write timm:NAME"),
+        ("resnet18:x", "'resnet18:x' is not an encoder; write resnet18"),
+        ("timm", "'timm' is not an encoder; write timm:NAME"),
         ("onnx:", "write onnx:FILE"),
         ("resnet18@", "a file of weights must follow the @ in 'resnet18@'"),
         ("hf:folder@", "a file of weights must follow the @ in 'hf:folder@'"),

@@ -105,7 +105,7 @@ def test_a_broken_file_is_one_line(tmp_path: Path, suffix: str, content: bytes) 
 
 def test_what_is_no_state_dict_is_told(tmp_path: Path) -> None:
     torch.save([1, 2], tmp_path / "w.pt")
-    with pytest.raises(UnderstudyError, match="is no state dict"):
+    with pytest.raises(UnderstudyError, match="is not a state dict"):
         load_weights(network(), tmp_path / "w.pt")
     with pytest.raises(UnderstudyError, match="there is no file of weights at"):
         load_weights(network(), tmp_path / "nowhere.pt")
@@ -134,7 +134,7 @@ def test_whatever_byte_is_damaged_a_file_loads_or_is_one_line(tmp_path: Path, fo
 
 def test_names_that_are_no_text_are_no_state_dict(tmp_path: Path) -> None:
     torch.save({0: torch.zeros(1)}, tmp_path / "w.pt")
-    with pytest.raises(UnderstudyError, match="is no state dict"):
+    with pytest.raises(UnderstudyError, match="is not a state dict"):
         load_weights(network(), tmp_path / "w.pt")
 
 

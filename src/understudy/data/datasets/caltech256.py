@@ -36,7 +36,7 @@ def _load(root: Path) -> Dataset:
         (f"{folder.name}/{path.name}", label)
         for label, folder in enumerate(folders)
         for path in sorted(folder.iterdir())
-        # The official archive also holds a folder within a folder, and files that are no images.
+        # The official archive also holds a folder within a folder, and files that are not images.
         if path.suffix.lower() in SUFFIXES and path.is_file()
     ]
     found.sort()

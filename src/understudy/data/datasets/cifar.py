@@ -10,7 +10,7 @@ import numpy as np
 
 from understudy.data.archives import Limits, read_members
 from understudy.data.datasets import pickles
-from understudy.data.datasets.source import DatasetSource, Remote, differing, has_all
+from understudy.data.datasets.source import DatasetSource, Remote, has_all, note_differing
 from understudy.data.items import ArrayImages
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
@@ -67,14 +67,14 @@ def _load(name: str, layouts: tuple[Layout, ...], place: Path) -> Dataset:
     classes = layout.class_names(contents[layout.names]) if layout.class_names else CIFAR10_CLASSES
 
     def pool(part: str, files: tuple[str, ...]) -> Pool:
-        batches = [_checked(layout.batch(contents[file], file), file, len(classes)) for file in files]
+        batches = [_check(layout.batch(contents[file], file), file, len(classes)) for file in files]
         labels = np.concatenate([labels for _, labels in batches])
         return Pool(
             ids=tuple(f"{part}/{row:05d}" for row in range(len(labels))),
             items=ArrayImages(_upright(np.concatenate([pixels for pixels, _ in batches]))),
             labels=labels,
             classes=classes,
-            faults=differing({file: contents[file] for file in files}, layout.official),
+            faults=note_differing({file: contents[file] for file in files}, layout.official),
         )
 
     return Dataset(name, pool("train", layout.train), pool("test", layout.test))
@@ -101,7 +101,7 @@ def _binary_batch(label_bytes: int, content: bytes, name: str) -> Batch:
     """Records of labels and 3,072 bytes; the last of the labels is the fine one."""
     record = label_bytes + PIXELS
     if not content or len(content) % record:
-        raise _broken(name, f"{len(content):,} bytes are no whole number of records of {record:,}")
+        raise _broken(name, f"{len(content):,} bytes are not a whole number of records of {record:,}")
     records = np.frombuffer(content, np.uint8).reshape(-1, record)
     return records[:, label_bytes:], records[:, label_bytes - 1].astype(np.int64)
 
@@ -114,11 +114,11 @@ def _pickled_batch(labels_key: str, content: bytes, name: str) -> Batch:
     if pixels.ndim != 2 or pixels.shape[1] != PIXELS or len(pixels) != len(labels):
         raise _broken(name, f"images of shape {pixels.shape} for {len(labels):,} labels")
     if not all(type(label) is int and 0 <= label < 256 for label in labels):
-        raise _broken(name, "labels that are no small numbers")
+        raise _broken(name, "labels that are not small numbers")
     return pixels, np.array(labels, np.int64)
 
 
-def _checked(batch: Batch, name: str, n_classes: int) -> Batch:
+def _check(batch: Batch, name: str, n_classes: int) -> Batch:
     labels = batch[1]
     if len(labels) and labels.max() >= n_classes:
         raise _broken(name, f"label {labels.max()} where 0 to {n_classes - 1} are classes")

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from understudy.data.datasets.source import DatasetSource, Remote, differing
+from understudy.data.datasets.source import DatasetSource, Remote, note_differing
 from understudy.data.items import ArrayImages
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
@@ -43,7 +43,7 @@ def load(folder: Path) -> Dataset:
     """60,000 images to label and 10,000 to test on, in the order of the files."""
     contents = {name: content_of(folder, name) for name in FILES}
     parts = {part: _labelled_images(part, contents) for part in PARTS}
-    faults = differing(contents, OFFICIAL)
+    faults = note_differing(contents, OFFICIAL)
     pools = {
         part: Pool(
             ids=tuple(f"{part}/{row:05d}" for row in range(len(labels))),
@@ -89,7 +89,7 @@ def content_of(folder: Path, name: str) -> bytes:
             with path.open("rb") as file:
                 packed = file.read(2) == b"\x1f\x8b"  # by its content: names are changed by browsers
                 file.seek(0)
-                content = _limited(gzip.GzipFile(fileobj=file) if packed else file, path)
+                content = _limit_size(gzip.GzipFile(fileobj=file) if packed else file, path)
         except FileNotFoundError:
             continue
         except (OSError, EOFError, zlib.error) as error:
@@ -100,7 +100,7 @@ def content_of(folder: Path, name: str) -> bytes:
     )
 
 
-def _limited(file: io.BufferedIOBase, path: Path) -> bytes:
+def _limit_size(file: io.BufferedIOBase, path: Path) -> bytes:
     content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise _broken(str(path), f"it has more than {MAX_BYTES:,} bytes")

@@ -11,10 +11,10 @@ from understudy.data.datasets.caltech256 import CALTECH256
 from understudy.data.datasets.cifar import CIFAR10, CIFAR100
 from understudy.data.datasets.digits import DIGITS
 from understudy.data.datasets.idx import FASHION_MNIST
-from understudy.data.datasets.source import DatasetSource, unofficial
+from understudy.data.datasets.source import DatasetSource, note_unofficial
 from understudy.data.datasets.tiny_imagenet import TINY_IMAGENET
 from understudy.data.downloads import download, sum_of
-from understudy.data.faults import Fault, checked_on_error, settle
+from understudy.data.faults import Fault, check_on_error, settle
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError, UsageError
 
@@ -36,26 +36,26 @@ class DatasetStatus:
 
 def load_named(name: str, *, folder: str | Path | None = None, on_error: str = "skip") -> Dataset:
     """The data set with its official split. Looks into `folder` only, if one is given."""
-    source, chosen = _named(name), checked_on_error(on_error)
+    source, chosen = _find_named(name), check_on_error(on_error)
     found = find(name, folder=folder)
     if found is None:
         raise UsageError(_missing(source, folder))
     if source.unpacked and found.is_file():
         # What people keep themselves may lie where they cannot write.
         place = home_of(name) if folder is None else found.parent
-        found = _unpacked(source, found, place)
+        found = _unpack(source, found, place)
     dataset = source.load(found)
     settle((*dataset.pool.faults, *(() if dataset.test is None else dataset.test.faults)), chosen)
     return replace(
         dataset,
-        pool=_with_origin(_counted(dataset.pool, source.n_pool, name), source, found),
+        pool=_note_origin(_counted(dataset.pool, source.n_pool, name), source, found),
         test=None if dataset.test is None else _counted(dataset.test, source.n_test, f"{name}, test"),
     )
 
 
 def find(name: str, *, folder: str | Path | None = None) -> Path | None:
     """What `load_named` would read: a folder or an archive; None if there is neither."""
-    source = _named(name)
+    source = _find_named(name)
     return next((found for place in _looked_in(source, folder) if (found := source.find(place))), None)
 
 
@@ -70,7 +70,7 @@ def fetch(name: str, *, folder: str | Path | None = None, progress: bool = True)
     They go to a folder of the set's name in `folder`, or in the usual place for downloads. What lies there already
     is checked against its sum, so a damaged file is replaced and a download that was stopped goes on.
     """
-    source = _named(name)
+    source = _find_named(name)
     place = home_of(name) if folder is None else Path(folder) / name
     found = find(name, folder=folder)
     if found and not any((place / file.name).exists() for file in source.files):
@@ -78,7 +78,7 @@ def fetch(name: str, *, folder: str | Path | None = None, progress: bool = True)
     for file in source.files:
         download(file.url, place / file.name, checksum=file.checksum, progress=progress)
     if source.unpacked:
-        _unpacked(source, place / source.files[0].name, place)
+        _unpack(source, place / source.files[0].name, place)
         (place / source.files[0].name).unlink()
     fetched = source.find(place)
     if fetched is None:
@@ -86,7 +86,7 @@ def fetch(name: str, *, folder: str | Path | None = None, progress: bool = True)
     return fetched
 
 
-def _unpacked(source: DatasetSource, archive: Path, place: Path) -> Path:
+def _unpack(source: DatasetSource, archive: Path, place: Path) -> Path:
     """The archive's folder in `place`. If it is not the official archive, a mark beside the folder says so."""
     target = place / source.unpacked
     if not target.exists():
@@ -107,11 +107,11 @@ def _mark(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.unofficial")
 
 
-def _with_origin(pool: Pool, source: DatasetSource, found: Path) -> Pool:
+def _note_origin(pool: Pool, source: DatasetSource, found: Path) -> Pool:
     """The pool, with a note if it was unpacked from an archive that is not the official one."""
     if not source.unpacked or not _mark(found).exists():
         return pool
-    return replace(pool, faults=(*pool.faults, unofficial(source.files[0].name)))
+    return replace(pool, faults=(*pool.faults, note_unofficial(source.files[0].name)))
 
 
 def _looked_in(source: DatasetSource, folder: str | Path | None = None) -> tuple[Path, ...]:
@@ -126,7 +126,7 @@ def home_of(name: str) -> Path:
     return user_folders.datasets_folder() / name
 
 
-def _named(name: str) -> DatasetSource:
+def _find_named(name: str) -> DatasetSource:
     if name not in DATASETS:
         raise UsageError(f"no data set is called {name!r}; there are {', '.join(DATASETS)}")
     return DATASETS[name]

@@ -48,16 +48,16 @@ def has_all(folder: Path, names: tuple[str, ...]) -> bool:
     return all((folder / name).exists() for name in names)
 
 
-def differing(contents: Mapping[str, bytes], official: Mapping[str, str]) -> tuple[Fault, ...]:
+def note_differing(contents: Mapping[str, bytes], official: Mapping[str, str]) -> tuple[Fault, ...]:
     """A note on each file that is not the official one, whatever it was packed with."""
     return tuple(
-        unofficial(name)
+        note_unofficial(name)
         for name, content in contents.items()
         if name in official and hashlib.md5(content, usedforsecurity=False).hexdigest() != official[name]
     )
 
 
-def unofficial(name: str) -> Fault:
+def note_unofficial(name: str) -> Fault:
     return Fault(
         name, "not the official content", "used all the same; download it again if that is not meant", used=True
     )

@@ -13,14 +13,14 @@ from understudy.messages import install_command
 BUILT_FOR_TORCH: Final = ("torchvision", "torchaudio")  # of no use with another torch than theirs
 
 
-def library(module: str, extra: str) -> Any:
+def import_library(module: str, extra: str) -> Any:
     """The imported module, or the line that says how to get it."""
-    with importing(module, extra):
+    with explain_import_errors(module, extra):
         return importlib.import_module(module)
 
 
 @contextmanager
-def importing(module: str, extra: str) -> Iterator[None]:
+def explain_import_errors(module: str, extra: str) -> Iterator[None]:
     """What goes wrong while a library, or a part that it imports when asked for, is imported: in one line."""
     try:
         yield
@@ -33,7 +33,7 @@ def importing(module: str, extra: str) -> Iterator[None]:
         broken = _failing(first) or module
         again = f"torch {broken}" if broken in BUILT_FOR_TORCH else broken
         raise UnderstudyError(
-            f"{module} is installed but cannot be imported: {broken} fails ({described(first)}); "
+            f"{module} is installed but cannot be imported: {broken} fails ({describe_error(first)}); "
             f"pip install --force-reinstall {again}"
         ) from error
 
@@ -56,12 +56,12 @@ def is_found(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def major(module: Any) -> str:
+def major_version(module: Any) -> str:
     return str(module.__version__).split(".")[0]
 
 
 @contextmanager
-def from_hub(model: str, remedy: str) -> Iterator[None]:
+def explain_hub_errors(model: str, remedy: str) -> Iterator[None]:
     """What goes wrong while a model is fetched, in one line with its remedy."""
     try:
         yield
@@ -76,5 +76,5 @@ def one_line(error: BaseException) -> str:
     return text if len(text) < 200 else f"{text[:200]}..."
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {one_line(error)}" if str(error) else type(error).__name__

@@ -9,8 +9,8 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from understudy.data.encoders.extras import from_hub, importing, library, major
-from understudy.data.encoders.modules import forward, moved, on_device
+from understudy.data.encoders.extras import explain_hub_errors, explain_import_errors, import_library, major_version
+from understudy.data.encoders.modules import forward, move_to_device, prepare_module
 from understudy.data.encoders.protocol import Prepared, digest_of, identity_of
 from understudy.data.encoders.spec import Spec
 from understudy.data.encoders.weights import list_names, load_weights
@@ -41,7 +41,7 @@ class HuggingFaceEncoder:
         self.name, self.identity, self.precision = spec.name, identity, spec.precision
         self.device = torch.device(spec.device)
         self.processor = processor
-        self.module = on_device(model, self.device)
+        self.module = prepare_module(model, self.device)
         self.dim = self.encode([self.prepare(Image.new("RGB", (64, 64)))]).shape[1]
 
     def prepare(self, item: Image.Image | str) -> Prepared:
@@ -50,19 +50,19 @@ class HuggingFaceEncoder:
 
     def encode(self, batch: Sequence[Prepared]) -> np.ndarray:
         images = np.stack([np.asarray(image) for image in batch])
-        return forward(self.module, moved(images, self.device), self.precision)
+        return forward(self.module, move_to_device(images, self.device), self.precision)
 
 
 def huggingface_encoder(spec: Spec) -> HuggingFaceEncoder:
     model = spec.model
     if spec.options:
         raise UsageError(f"hf:{model} brings its own preprocessing and takes no options; leave out what follows ?")
-    transformers = library("transformers", "vision")
-    with importing("transformers", "vision"):
+    transformers = import_library("transformers", "vision")
+    with explain_import_errors("transformers", "vision"):
         processors, models = transformers.AutoImageProcessor, transformers.AutoModel
     remedy = "give a folder that save_pretrained wrote, hf:FOLDER or hf:FOLDER@FILE"
     missing: list[str] = []
-    with _quiet(transformers), from_hub(f"the model {model}", remedy):
+    with _quiet(transformers), explain_hub_errors(f"the model {model}", remedy):
         processor = processors.from_pretrained(model)
         if spec.weights is None:
             whole, loaded = models.from_pretrained(model, output_loading_info=True)
@@ -78,7 +78,7 @@ def huggingface_encoder(spec: Spec) -> HuggingFaceEncoder:
     untrained = _poolers(missing, model)
     identity = identity_of(
         kind="hf",
-        library=f"transformers {major(transformers)}",
+        library=f"transformers {major_version(transformers)}",
         network=[type(network).__name__, network.config.to_json_string(), digest_of(network, untrained)],
         has_pooler=not untrained,
         preprocessing=processor.to_json_string(),

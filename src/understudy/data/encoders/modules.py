@@ -43,25 +43,25 @@ class ImageEncoder:
             precision=self.precision,
         )
         self.device = torch.device(device)
-        self.module = on_device(module, self.device)
+        self.module = prepare_module(module, self.device)
         self.dim = self.encode([np.zeros((*self.preprocessing.shape, 3), np.uint8)]).shape[1]
 
     def prepare(self, item: Image.Image | str) -> Prepared:
         assert isinstance(item, Image.Image)
-        return self.preprocessing.resized(item)
+        return self.preprocessing.resize_to_shape(item)
 
     def encode(self, batch: Sequence[Prepared]) -> np.ndarray:
-        pixels = moved(np.stack([np.asarray(image) for image in batch]), self.device)
-        return forward(self.module, self.preprocessing.normalised(pixels), self.precision)
+        pixels = move_to_device(np.stack([np.asarray(image) for image in batch]), self.device)
+        return forward(self.module, self.preprocessing.normalise(pixels), self.precision)
 
 
-def on_device(module: nn.Module, device: torch.device) -> nn.Module:
+def prepare_module(module: nn.Module, device: torch.device) -> nn.Module:
     module = module.eval().requires_grad_(False).to(device)
     # Convolutions in half precision want their channels together; elsewhere the layout changes nothing.
     return module.to(memory_format=torch.channels_last) if device.type == "cuda" else module  # type: ignore[call-overload]
 
 
-def moved(values: np.ndarray, device: torch.device) -> Tensor:
+def move_to_device(values: np.ndarray, device: torch.device) -> Tensor:
     tensor = torch.from_numpy(values)
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from understudy.data.encoders.extras import library, major, one_line
+from understudy.data.encoders.extras import import_library, major_version, one_line
 from understudy.data.encoders.onnx_weights import digests
 from understudy.data.encoders.preprocessing import Preprocessing
 from understudy.data.encoders.protocol import Prepared, identity_of
@@ -36,11 +36,11 @@ class OnnxEncoder:
 
     def prepare(self, item: Image.Image | str) -> Prepared:
         assert isinstance(item, Image.Image)
-        return self.preprocessing.resized(item)
+        return self.preprocessing.resize_to_shape(item)
 
     def encode(self, batch: Sequence[Prepared]) -> np.ndarray:
         pixels = torch.from_numpy(np.stack([np.asarray(image) for image in batch]))
-        images = self.preprocessing.normalised(pixels).numpy().astype(self.dtype)
+        images = self.preprocessing.normalise(pixels).numpy().astype(self.dtype)
         images = np.ascontiguousarray(images.transpose(0, 2, 3, 1) if self.channels_last else images)
         step = self.batch or len(images)
         return np.concatenate([self.run(images[start : start + step], step) for start in range(0, len(images), step)])
@@ -57,7 +57,7 @@ class OnnxEncoder:
 
 
 def onnx_encoder(spec: Spec) -> OnnxEncoder:
-    onnxruntime = library("onnxruntime", "onnx")
+    onnxruntime = import_library("onnxruntime", "onnx")
     path = Path(spec.model)
     if not path.is_file():
         raise UsageError(f"there is no ONNX file at {path}; write onnx:FILE")
@@ -66,7 +66,9 @@ def onnx_encoder(spec: Spec) -> OnnxEncoder:
     try:
         session = onnxruntime.InferenceSession(path, providers=wanted)
     except Exception as error:  # the library's exceptions share no other base
-        raise UnderstudyError(f"{path} is no ONNX file that can be run ({one_line(error)}); export it again") from error
+        raise UnderstudyError(
+            f"{path} is not an ONNX file that can be run ({one_line(error)}); export it again"
+        ) from error
     entry = session.get_inputs()[0]
     if len(entry.shape) != 4 or 3 not in (entry.shape[1], entry.shape[3]) or entry.type not in TYPES:
         raise UnderstudyError(
@@ -75,14 +77,14 @@ def onnx_encoder(spec: Spec) -> OnnxEncoder:
         )
     sides = entry.shape[2:] if entry.shape[1] == 3 else entry.shape[1:3]
     rest = {name: value for name, value in spec.options.items() if name != "output"}
-    preprocessing = _sized(path, sides, rest)
+    preprocessing = _fit_size(path, sides, rest)
     outputs = [output.name for output in session.get_outputs()]
     output = spec.options.get("output", outputs[0])
     if output not in outputs:
         raise UsageError(f"{path} has no output {output!r}; it has {', '.join(outputs)}")
     identity = identity_of(
         kind="onnx",
-        library=f"onnxruntime {major(onnxruntime)}",
+        library=f"onnxruntime {major_version(onnxruntime)}",
         files=digests(path),
         output=output,
         preprocessing=asdict(preprocessing),
@@ -90,7 +92,7 @@ def onnx_encoder(spec: Spec) -> OnnxEncoder:
     return OnnxEncoder(spec.name, identity, session, preprocessing, output)
 
 
-def _sized(path: Path, sides: list[Any], options: Mapping[str, str]) -> Preprocessing:
+def _fit_size(path: Path, sides: list[Any], options: Mapping[str, str]) -> Preprocessing:
     """The preprocessing asked for, at the size the graph takes."""
     preprocessing = Preprocessing().with_options(options)
     if all(isinstance(side, int) for side in sides):

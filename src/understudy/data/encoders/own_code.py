@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from understudy.data.encoders.extras import described, one_line
+from understudy.data.encoders.extras import describe_error, one_line
 from understudy.data.encoders.protocol import Encoder
 from understudy.data.encoders.spec import WEIGHTS, Spec
 from understudy.errors import UnderstudyError, UsageError
@@ -25,7 +25,7 @@ def own_encoder(spec: Spec) -> Encoder:
         raise UsageError(f"a file of weights ends in {', '.join(WEIGHTS)}; got {spec.name!r}")
     if spec.options:
         raise UsageError("python: takes no options; put the preprocessing into your encoder")
-    make = getattr(_imported(place), name, None)
+    make = getattr(_import_place(place), name, None)
     if not callable(make):
         raise UsageError(f"{place} has no function {name!r}; write def {name}(weights, device)")
     _require_arguments(make, place, name)
@@ -35,7 +35,9 @@ def own_encoder(spec: Spec) -> Encoder:
     except UnderstudyError:
         raise
     except Exception as error:  # whatever people's code raises
-        raise UnderstudyError(f"{place}:{name} failed ({described(error)}); mend it, --debug shows where") from error
+        raise UnderstudyError(
+            f"{place}:{name} failed ({describe_error(error)}); mend it, --debug shows where"
+        ) from error
     if lacking:
         raise UnderstudyError(f"what {place}:{name} returned lacks {', '.join(lacking)}; return an ImageEncoder")
     return encoder
@@ -54,7 +56,7 @@ def _require_arguments(make: Callable[..., Any], place: str, name: str) -> None:
         ) from error
 
 
-def _imported(place: str) -> ModuleType:
+def _import_place(place: str) -> ModuleType:
     path = Path(place)
     try:
         if path.suffix != ".py":
@@ -65,11 +67,13 @@ def _imported(place: str) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     except ImportError as error:
-        raise UsageError(f"{place} cannot be imported ({described(error)}); check the path or install it") from error
+        raise UsageError(
+            f"{place} cannot be imported ({describe_error(error)}); check the path or install it"
+        ) from error
     except OSError as error:
-        raise UsageError(f"{place} cannot be imported ({described(error)}); check the path") from error
+        raise UsageError(f"{place} cannot be imported ({describe_error(error)}); check the path") from error
     except Exception as error:  # whatever people's code raises
         raise UnderstudyError(
-            f"{place} cannot be imported ({described(error)}); mend it, --debug shows where"
+            f"{place} cannot be imported ({describe_error(error)}); mend it, --debug shows where"
         ) from error
     return module

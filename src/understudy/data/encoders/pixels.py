@@ -28,7 +28,7 @@ class PixelEncoder:
 
     def prepare(self, item: Image.Image | str) -> Prepared:
         assert isinstance(item, Image.Image)
-        pixels = self.preprocessing.resized(item)
+        pixels = self.preprocessing.resize_to_shape(item)
         return np.asarray(Image.fromarray(pixels).convert("L")) if self.grey else pixels
 
     def encode(self, batch: Sequence[Prepared]) -> np.ndarray:

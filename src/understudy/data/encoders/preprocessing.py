@@ -56,10 +56,10 @@ class Preprocessing:
         """Height and width."""
         return (self.size, self.size) if isinstance(self.size, int) else self.size
 
-    def resized(self, image: Image.Image) -> UInt8[np.ndarray, "h w 3"]:
+    def resize_to_shape(self, image: Image.Image) -> UInt8[np.ndarray, "h w 3"]:
         """The whole image resized and its middle cut out; of a narrow one, only the middle is resized."""
         height, width = self.shape
-        wide, tall = self.whole(image)
+        wide, tall = self.uncropped_size(image)
         filter_ = Image.Resampling[self.interpolation.upper()]
         top, left = round((tall - height) / 2), round((wide - width) / 2)
         if wide * tall > NARROW * width * height:
@@ -71,7 +71,7 @@ class Preprocessing:
             image = image.resize((wide, tall), filter_)
         return np.asarray(image.convert("RGB"))[top : top + height, left : left + width]
 
-    def whole(self, image: Image.Image) -> tuple[int, int]:
+    def uncropped_size(self, image: Image.Image) -> tuple[int, int]:
         """Width and height of the whole image, resized so that the middle has the size wanted."""
         height, width = self.shape
         tall, wide = int(height / self.crop), int(width / self.crop)
@@ -82,7 +82,7 @@ class Preprocessing:
             return wide, int(wide * image.height / image.width)
         return int(tall * image.width / image.height), tall
 
-    def normalised(self, pixels: UInt8[Tensor, "b h w 3"]) -> Float[Tensor, "b 3 h w"]:
+    def normalise(self, pixels: UInt8[Tensor, "b h w 3"]) -> Float[Tensor, "b 3 h w"]:
         values = pixels.permute(0, 3, 1, 2).float()
         if self.order == "bgr":
             values = values.flip(1)
@@ -95,10 +95,10 @@ class Preprocessing:
         for name in options:
             if name not in known:
                 raise UsageError(f"there is no option {name!r} for this encoder; there are {', '.join(known)}")
-        return replace(self, **{name: _parsed(name, value) for name, value in options.items()})
+        return replace(self, **{name: _parse_option(name, value) for name, value in options.items()})
 
 
-def _parsed(name: str, value: str) -> Any:
+def _parse_option(name: str, value: str) -> Any:
     """An option's value: a word, a number, `height x width`, or one or three numbers."""
     if name in CHOICES:
         return value

@@ -11,7 +11,7 @@ from understudy.data.encoders.own_code import own_encoder
 from understudy.data.encoders.pixels import pixel_encoder
 from understudy.data.encoders.protocol import Encoder
 from understudy.data.encoders.sentences import sentence_encoder
-from understudy.data.encoders.spec import Precision, Spec, parsed
+from understudy.data.encoders.spec import Precision, Spec, parse_spec
 from understudy.data.encoders.timm_models import paper_encoder, timm_encoder
 from understudy.data.encoders.words import word_encoder
 from understudy.errors import UsageError
@@ -58,7 +58,7 @@ def make_encoder(name: str, *, device: str = "cpu", precision: Precision | None 
 
     `precision` is float32 on the CPU and bfloat16 on a GPU unless said otherwise; it is part of the identity.
     """
-    spec = parsed(name, device, precision)
+    spec = parse_spec(name, device, precision)
     if spec.kind == "python" and precision is not None:
         raise UsageError("python: encoders choose their precision themselves; leave it out here")
     if spec.kind not in ENCODERS:
@@ -66,5 +66,5 @@ def make_encoder(name: str, *, device: str = "cpu", precision: Precision | None 
         raise UsageError(f"there is no encoder {name!r}; write one of {known}")
     entry = ENCODERS[spec.kind]
     if entry.needs_model != bool(spec.model):
-        raise UsageError(f"{name!r} is no encoder; write {entry.syntax}")
+        raise UsageError(f"{name!r} is not an encoder; write {entry.syntax}")
     return entry.make(spec)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from understudy.data.encoders.extras import from_hub, library, major
+from understudy.data.encoders.extras import explain_hub_errors, import_library, major_version
 from understudy.data.encoders.protocol import Prepared, digest_of, identity_of
 from understudy.data.encoders.spec import Spec
 from understudy.data.encoders.weights import load_weights
@@ -41,11 +41,11 @@ class SentenceEncoder:
 def sentence_encoder(spec: Spec) -> SentenceEncoder:
     if spec.options:
         raise UsageError(f"text:{spec.model} takes no options; leave out what follows ?")
-    library_of_sentences = library("sentence_transformers", "text")
+    library_of_sentences = import_library("sentence_transformers", "text")
     _require_no_code(Path(spec.model))
     remedy = "give a folder that its save() wrote, text:FOLDER"
     # A checkpoint may lack a pooler, which is then random. Sentences do not use it, but it is among the weights.
-    with torch.random.fork_rng(devices=[]), from_hub(f"the model {spec.model}", remedy):
+    with torch.random.fork_rng(devices=[]), explain_hub_errors(f"the model {spec.model}", remedy):
         torch.manual_seed(0)
         network = library_of_sentences.SentenceTransformer(
             spec.model, device=spec.device, trust_remote_code=False
@@ -54,7 +54,7 @@ def sentence_encoder(spec: Spec) -> SentenceEncoder:
         load_weights(network, spec.weights)
     identity = identity_of(
         kind="text",
-        library=f"sentence-transformers {major(library_of_sentences)}",
+        library=f"sentence-transformers {major_version(library_of_sentences)}",
         network=[repr(network), digest_of(network)],
         tokenizer=_tokenizer_of(network),
         longest=network.max_seq_length,
@@ -78,7 +78,7 @@ def _require_no_code(folder: Path) -> None:
     try:
         kinds = [str(module["type"]) for module in json.loads(listed.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UnderstudyError(f"{listed} is no list of modules; save the model again") from error
+        raise UnderstudyError(f"{listed} is not a list of modules; save the model again") from error
     foreign = [kind for kind in kinds if not kind.startswith("sentence_transformers.")]
     if foreign:
         raise UnderstudyError(

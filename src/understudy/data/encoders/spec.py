@@ -28,9 +28,9 @@ class Spec:
     precision: Precision = "float32"
 
 
-def parsed(name: str, device: str, precision: Precision | None) -> Spec:
+def parse_spec(name: str, device: str, precision: Precision | None) -> Spec:
     kind = name.partition("@")[0].partition(":")[0].partition("?")[0]
-    front, at, file = _divided(name, kind)
+    front, at, file = _divide(name, kind)
     if at and not file:
         raise UsageError(f"a file of weights must follow the @ in {name!r}")
     head, _, query = front.removeprefix(kind).partition("?")
@@ -50,7 +50,7 @@ def parsed(name: str, device: str, precision: Precision | None) -> Spec:
     )
 
 
-def _divided(name: str, kind: str) -> tuple[str, str, str]:
+def _divide(name: str, kind: str) -> tuple[str, str, str]:
     """What comes before the weights, the @, and the weights; of paths, only what looks like weights is one."""
     if kind == "onnx" or (kind in PATHS and not name.endswith((*WEIGHTS, "@"))):
         return name, "", ""  # an @ belongs to the path; the weights of ONNX are in the graph

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from torch import nn
 
-from understudy.data.encoders.extras import from_hub, library, major
+from understudy.data.encoders.extras import explain_hub_errors, import_library, major_version
 from understudy.data.encoders.modules import ImageEncoder
 from understudy.data.encoders.preprocessing import Preprocessing
 from understudy.data.encoders.protocol import digest_of
@@ -22,7 +22,7 @@ ON_HUB: Final = ("hf-hub:", "hf_hub:", "local-dir:")
 
 def paper_encoder(spec: Spec) -> ImageEncoder:
     """Global means of the last convolution stage, of the whole image squashed to 224 x 224."""
-    network = _built(spec, PAPER[spec.kind])
+    network = _build(spec, PAPER[spec.kind])
     # VGG pools inside a fully connected stage of 4,096 columns; the means before it are what is wanted.
     network = nn.Sequential(OrderedDict(features=network.features)) if spec.kind == "vgg16" else network
     return _encoder_of(spec, network, Preprocessing())
@@ -30,25 +30,28 @@ def paper_encoder(spec: Spec) -> ImageEncoder:
 
 def timm_encoder(spec: Spec) -> ImageEncoder:
     """The pooled features of any timm model, of images prepared as for its training."""
-    timm = library("timm", "vision")
+    timm = import_library("timm", "vision")
     if not spec.model.startswith(ON_HUB) and not timm.is_model(spec.model):
         close = difflib.get_close_matches(spec.model, timm.list_models(), n=3)
         remedy = f"did you mean {', '.join(close)}?" if close else "timm.list_models() gives the names"
         raise UsageError(f"timm has no model {spec.model!r}; {remedy}")
-    network = _built(spec, spec.model)
+    network = _build(spec, spec.model)
     return _encoder_of(spec, network, _trained_with(timm.data.resolve_data_config({}, model=network)))
 
 
-def _built(spec: Spec, model: str) -> Any:
-    timm = library("timm", "vision")
-    with tensors_only(), from_hub(f"the network {model}", f"give its weights in a local file, {spec.name}@FILE"):
+def _build(spec: Spec, model: str) -> Any:
+    timm = import_library("timm", "vision")
+    with (
+        tensors_only(),
+        explain_hub_errors(f"the network {model}", f"give its weights in a local file, {spec.name}@FILE"),
+    ):
         return timm.create_model(model, pretrained=spec.weights is None, num_classes=0)
 
 
 def _encoder_of(spec: Spec, network: nn.Module, preprocessing: Preprocessing) -> ImageEncoder:
     if spec.weights is not None:
         load_weights(network, spec.weights, ignored=CLASSIFIERS)
-    identity = f"timm {major(library('timm', 'vision'))} {spec.kind} {spec.model} {digest_of(network)}"
+    identity = f"timm {major_version(import_library('timm', 'vision'))} {spec.kind} {spec.model} {digest_of(network)}"
     return ImageEncoder(
         network,
         preprocessing.with_options(spec.options),

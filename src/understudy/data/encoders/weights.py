@@ -57,7 +57,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
         with warnings.catch_warnings():
             # What torch cannot unpickle is an error in the next line; a warning before it says nothing more.
             warnings.filterwarnings("ignore", "Detected pickle protocol")
-            return _unwrapped(torch.load(path, map_location="cpu", weights_only=True), path)
+            return _unwrap(torch.load(path, map_location="cpu", weights_only=True), path)
     except UnderstudyError:
         raise
     except pickle.UnpicklingError as error:
@@ -86,7 +86,7 @@ def tensors_only() -> Iterator[None]:
             os.environ[FORCED] = before
 
 
-def _unwrapped(loaded: Any, path: Path) -> dict[str, Tensor]:
+def _unwrap(loaded: Any, path: Path) -> dict[str, Tensor]:
     """A state dict as it is, or inside what training scripts and DataParallel put around it."""
     for wrapper in WRAPPERS:
         if isinstance(loaded, Mapping) and isinstance(loaded.get(wrapper), Mapping):
@@ -94,7 +94,7 @@ def _unwrapped(loaded: Any, path: Path) -> dict[str, Tensor]:
     if not isinstance(loaded, Mapping) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in loaded.items()
     ):
-        raise UnderstudyError(f"{path} is no state dict; save one with torch.save(model.state_dict(), FILE)")
+        raise UnderstudyError(f"{path} is not a state dict; save one with torch.save(model.state_dict(), FILE)")
     if loaded and all(name.startswith("module.") for name in loaded):
         return {name.removeprefix("module."): value for name, value in loaded.items()}
     return dict(loaded)

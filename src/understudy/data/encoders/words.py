@@ -12,8 +12,8 @@ from understudy.data.items import Kind
 from understudy.errors import UsageError
 
 SIZE: Final = 256
-SMALLEST: Final = 16
-LARGEST: Final = 4096
+MIN_SIZE: Final = 16
+MAX_SIZE: Final = 4096
 BUCKETS: Final = 2**20  # that pieces of text are hashed into before they are projected
 PLACES: Final = 4  # columns that each piece of text is added to, with a sign of its own
 VERSION: Final = 1  # of what follows; it grows when the numbers change
@@ -29,8 +29,8 @@ class WordEncoder:
     kind: Kind = "text"
 
     def __init__(self, name: str, size: str = str(SIZE)) -> None:
-        if not (size.isascii() and size.isdigit() and SMALLEST <= int(size) <= LARGEST):
-            raise UsageError(f"size must be from {SMALLEST} to {LARGEST} columns; got {size!r}")
+        if not (size.isascii() and size.isdigit() and MIN_SIZE <= int(size) <= MAX_SIZE):
+            raise UsageError(f"size must be from {MIN_SIZE} to {MAX_SIZE} columns; got {size!r}")
         self.name, self.dim = name, int(size)
         self.identity = identity_of(kind="words", version=VERSION, size=self.dim)
         self.counters = (
@@ -44,16 +44,16 @@ class WordEncoder:
 
     def encode(self, batch: Sequence[Prepared]) -> np.ndarray:
         texts = [str(text) for text in batch]
-        rows = sum(_unit_rows(self.projected(each.transform(texts))) for each in self.counters)
+        rows = sum(_unit_rows(self.project(each.transform(texts))) for each in self.counters)
         return np.ascontiguousarray(_unit_rows(np.asarray(rows)), dtype=np.float32)
 
-    def projected(self, counts: Any) -> np.ndarray:
+    def project(self, counts: Any) -> np.ndarray:
         """(b, dim): each piece added to a few columns, with signs; both follow from the piece."""
         rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
         weights = np.log1p(counts.data)
         flat = np.zeros(counts.shape[0] * self.dim)
         for place in range(PLACES):
-            drawn = _mixed(counts.indices.astype(np.uint64) * np.uint64(PLACES) + np.uint64(place))
+            drawn = _mix(counts.indices.astype(np.uint64) * np.uint64(PLACES) + np.uint64(place))
             columns = ((drawn >> np.uint64(1)) % np.uint64(self.dim)).astype(np.int64)
             signs = 1.0 - 2.0 * (drawn & np.uint64(1)).astype(np.float64)
             flat += np.bincount(rows * self.dim + columns, weights=signs * weights, minlength=len(flat))
@@ -69,8 +69,8 @@ def _counter(**pieces: Any) -> Any:
     return HashingVectorizer(n_features=BUCKETS, norm=None, alternate_sign=False, dtype=np.float64, **kept, **pieces)
 
 
-def _mixed(numbers: np.ndarray) -> np.ndarray:
-    """Whole numbers of 64 bits that look drawn by lot, the same for the same number for ever."""
+def _mix(numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers of 64 bits that look random, and are always the same for the same number."""
     with np.errstate(over="ignore"):
         numbers = (numbers + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xD6E8FEB86659FD93)
         numbers = (numbers ^ (numbers >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)

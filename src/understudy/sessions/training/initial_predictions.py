@@ -18,19 +18,19 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from understudy.data.class_names import text_of
-from understudy.data.columns import listed, usual
-from understudy.data.items import printable
+from understudy.data.columns import quote_names, usual_column
+from understudy.data.items import make_printable
 from understudy.data.tables import READERS, read_table
 from understudy.errors import UnderstudyError, UsageError
 from understudy.labels.matching import Matcher
 from understudy.labels.spreadsheet_cells import unescape_formulas
+from understudy.messages import list_some
 
 ARRAYS: Final = (".npy", ".npz", ".safetensors")
 PROBABILITY: Final = ("probability", "confidence", "score", "prob", "p")
 BEFORE: Final = "p_"  # what exported columns have before the name of a class
 NESTED: Final = "probabilities"  # the field of a JSON line that holds them by class
 TOLERANCE: Final = 1e-3  # how far probabilities may sum from 1 without a word
-SHOWN: Final = 3  # names in a note
 log = logging.getLogger(__name__)
 
 
@@ -101,7 +101,7 @@ def _read_arrays(path: Path) -> Scores:
     others = [name for name in found if name not in ("ids", "classes")]
     name = "probs" if "probs" in found else others[0] if len(others) == 1 else None
     if name is None:
-        raise UnderstudyError(f"{path} has no array probs; it has {listed(list(found))}: name one of them probs")
+        raise UnderstudyError(f"{path} has no array probs; it has {quote_names(list(found))}: name one of them probs")
     ids, classes = (
         [text_of(value) or "" for value in found[key].ravel().tolist()] if key in found else None
         for key in ("ids", "classes")
@@ -120,14 +120,14 @@ def _read_scores(path: Path, classes: Sequence[str]) -> Scores:
         wide = {f"class {name}": column for name in classes if (column := _column_of(name, there))}
         if NESTED in there:
             wide = {NESTED: NESTED}
-        identity = usual("id", there) or usual("path", there)
-        label, probability = usual("label", there), _first_of(PROBABILITY, there)
+        identity = usual_column("id", there) or usual_column("path", there)
+        label, probability = usual_column("label", there), _first_of(PROBABILITY, there)
         if not wide and label is not None and probability is not None:
             wide = {"label": label, "probability": probability}
         if identity is None or not wide:
             raise UnderstudyError(
                 f"{source} needs a column id and one for each class ({', '.join(classes[:5])}), or the columns id, "
-                f"label and probability; it has {listed(there)}"
+                f"label and probability; it has {quote_names(there)}"
             )
         return {"id": identity, **wide}
 
@@ -166,7 +166,7 @@ def _long_scores(
     for name, label, value, line in zip(names, labels, probs, lines, strict=True):
         place = row_of[name], column_of_label[label]
         if not np.isnan(found[place]):
-            raise UnderstudyError(f"{path}, {line}: {printable(name)!r} has {label!r} twice; keep one of them")
+            raise UnderstudyError(f"{path}, {line}: {make_printable(name)!r} has {label!r} twice; keep one of them")
         found[place] = value
     if are_numbers:
         notes = (*notes, f"labels are numbers and were taken for places in the list of classes, 0 for {classes[0]}")
@@ -182,7 +182,7 @@ def _numbers(cells: Sequence[Any], lines: Sequence[str], path: Path) -> np.ndarr
         try:
             found[row] = float(unescape_formulas(cell) if isinstance(cell, str) else cell)
         except (TypeError, ValueError) as error:
-            shown = printable(str(cell))[:40]
+            shown = make_printable(str(cell))[:40]
             raise UnderstudyError(f"{path}, {lines[row]}: {shown!r} is no number; give probabilities") from error
     return found
 
@@ -211,7 +211,8 @@ def _in_columns(scores: Scores, classes: Sequence[str], path: Path, notes: list[
     known = [(i, place[name]) for i, name in enumerate(scores.classes) if name in place]
     if not known:
         raise UnderstudyError(
-            f"{path} names the classes {listed(list(scores.classes)[:5])}, the project has {listed(classes[:5])}; "
+            f"{path} names the classes {quote_names(list(scores.classes)[:5])}, the project has "
+            f"{quote_names(classes[:5])}; "
             "none is in both: rename them"
         )
     others = [name for name in scores.classes if name not in place]
@@ -244,13 +245,13 @@ def _in_rows(
             continue
         (row,) = rows
         if row in taken:
-            raise UnderstudyError(f"{path} has more than one row for {printable(ids[row])!r}; keep one of them")
+            raise UnderstudyError(f"{path} has more than one row for {make_printable(ids[row])!r}; keep one of them")
         taken[row] = name
         found[row] = scores
     if not taken:
+        theirs, ours = (quote_names([make_printable(name) for name in names[:2]]) for names in (unknown, ids))
         raise UnderstudyError(
-            f"{path} names items such as {listed([printable(name) for name in unknown[:2]])}, the pool such as "
-            f"{listed([printable(name) for name in ids[:2]])}; none is in both: check the column id"
+            f"{path} names items such as {theirs}, the pool such as {ours}; none is in both: check the column id"
         )
     _say(notes, unknown, "items of the file are not in the pool and were left out")
     _say(notes, [name for row, name in enumerate(ids) if row not in taken], "items have no prediction and start even")
@@ -265,7 +266,7 @@ def _normalised(
     def refuse(bad: np.ndarray, problem: Callable[[float], str]) -> None:
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
-            raise UnderstudyError(f"{path}: {printable(ids[row])!r} has {problem(placed[row, column])}")
+            raise UnderstudyError(f"{path}: {make_printable(ids[row])!r} has {problem(placed[row, column])}")
 
     is_known = ~np.isnan(placed)
     refuse(placed < 0, lambda score: f"the score {score:g}; scores below 0 are no probabilities: apply a softmax first")
@@ -290,5 +291,4 @@ def _normalised(
 def _say(notes: list[str], names: Sequence[str], what: str) -> None:
     """A note on some names, the first of which are given."""
     if names:
-        more = ", ..." if len(names) > SHOWN else ""
-        notes.append(f"{len(names):,} {what}: {', '.join(map(printable, names[:SHOWN]))}{more}")
+        notes.append(f"{len(names):,} {what}: {list_some(map(make_printable, names))}")

@@ -4,10 +4,10 @@ from fastapi import APIRouter
 
 from understudy.sessions.replies import Question, Stored, Training, Undone
 from understudy.web.dependencies import By, Ready, class_number, own_name
-from understudy.web.error_responses import WRITES, documented
+from understudy.web.error_responses import WRITES, describe_statuses
 from understudy.web.requests import Act, Flag, Label, Labels, NewClass, OfItem, PutBack, Who
 
-router = APIRouter(prefix="/api", responses=documented(*WRITES), tags=["decisions"])
+router = APIRouter(prefix="/api", responses=describe_statuses(*WRITES), tags=["decisions"])
 
 
 @router.post("/next")

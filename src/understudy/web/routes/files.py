@@ -15,8 +15,8 @@ from understudy.sessions.training.artifacts import Artifacts
 from understudy.web.access import Visitor
 from understudy.web.content import TEXT, Content, Contents
 from understudy.web.dependencies import By, Ready, own_name
-from understudy.web.error_responses import READS, WRITES, documented
-from understudy.web.guard import RAW
+from understudy.web.error_responses import READS, WRITES, describe_statuses
+from understudy.web.guard import OCTET_STREAM
 from understudy.web.requests import Annotator, ItemInPath
 
 router = APIRouter(prefix="/api", tags=["files"])
@@ -30,32 +30,34 @@ FILES: Final = {form.media_type.partition(";")[0]: BINARY for form in FORMATS.va
 HARMLESS: Final = "default-src 'none'; sandbox; frame-ancestors 'none'"
 
 
-def _described(content: dict[str, Any], *statuses: int) -> dict[int | str, dict[str, Any]]:
+def _describe_bytes(content: dict[str, Any], *statuses: int) -> dict[int | str, dict[str, Any]]:
     """A call that answers with bytes of these types, for its description."""
-    return {200: {"content": content, "description": "The bytes."}, **documented(*statuses)}
+    return {200: {"content": content, "description": "The bytes."}, **describe_statuses(*statuses)}
 
 
 @router.get(
     "/items/{item}/content",
     response_class=Response,
-    responses=_described(IMAGES | {"text/plain": {"schema": {"type": "string"}}}, *READS, 404) | UNCHANGED,
+    responses=_describe_bytes(IMAGES | {"text/plain": {"schema": {"type": "string"}}}, *READS, 404) | UNCHANGED,
 )
 async def content(item: ItemInPath, request: Request, session: Ready) -> Response:
     """The picture or the text itself. A picture is JPEG, PNG, GIF or WebP, whatever its file is."""
     contents: Contents = request.app.state.contents
     pool = session.project.pool
-    return _sent(await to_thread.run_sync(contents.content, pool, item, limiter=contents.threads), request)
+    return _respond(await to_thread.run_sync(contents.content, pool, item, limiter=contents.threads), request)
 
 
-@router.get("/items/{item}/thumbnail", response_class=Response, responses=_described(IMAGES, *READS, 404) | UNCHANGED)
+@router.get(
+    "/items/{item}/thumbnail", response_class=Response, responses=_describe_bytes(IMAGES, *READS, 404) | UNCHANGED
+)
 async def thumbnail(item: ItemInPath, request: Request, session: Ready) -> Response:
     """The picture, at most 160 pixels wide and high."""
     contents: Contents = request.app.state.contents
     pool = session.project.pool
-    return _sent(await to_thread.run_sync(contents.thumbnail, pool, item, limiter=contents.threads), request)
+    return _respond(await to_thread.run_sync(contents.thumbnail, pool, item, limiter=contents.threads), request)
 
 
-def _sent(found: Content, request: Request) -> Response:
+def _respond(found: Content, request: Request) -> Response:
     """The bytes, or word that they have not changed. Kept by this browser only, and never without asking again."""
     headers = {"ETag": found.tag, "Cache-Control": "private, no-cache", "Content-Security-Policy": HARMLESS}
     if found.tag in request.headers.get("if-none-match", "")[:1000]:
@@ -72,7 +74,7 @@ else:  # a new format needs no line here
     ExportFormat, ImportFormat = Literal[tuple(FORMATS)], Literal[tuple(READERS)]
 
 
-@router.get("/export", response_class=StreamingResponse, responses=_described(FILES, *READS, 404))
+@router.get("/export", response_class=StreamingResponse, responses=_describe_bytes(FILES, *READS, 404))
 def export(session: Ready, format: ExportFormat = "csv") -> Response:  # noqa: A002
     """Labels with who, when and why; or class folders, predictions for all items, or the model. A download."""
     chosen = format_named(format)
@@ -102,12 +104,12 @@ class ImportReport:
 
 @router.post(
     "/import",
-    responses=documented(*WRITES),
-    openapi_extra={"requestBody": {"required": True, "content": {RAW: BINARY}}},
+    responses=describe_statuses(*WRITES),
+    openapi_extra={"requestBody": {"required": True, "content": {OCTET_STREAM: BINARY}}},
 )
 def import_labels(
     annotator: Annotator,
-    body: Annotated[bytes, Body(media_type=RAW)],
+    body: Annotated[bytes, Body(media_type=OCTET_STREAM)],
     session: Ready,
     by: By,
     format: ImportFormat | None = None,  # noqa: A002

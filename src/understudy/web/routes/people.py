@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from understudy.errors import NotFound, NotStored
 from understudy.web.access import Access, Visitor, token_in
-from understudy.web.error_responses import documented, trouble
+from understudy.web.error_responses import describe_statuses, error_response
 from understudy.web.login_links import give_cookie
 from understudy.web.requests import Login, Nothing
 
@@ -30,7 +30,7 @@ class LoggedOut(BaseModel):
     pass
 
 
-@router.get("/me", responses=documented(401, 403))
+@router.get("/me", responses=describe_statuses(401, 403))
 def me(request: Request) -> Me:
     """Who this is, and whether a password is wanted."""
     visitor: Visitor | None = request.state.visitor
@@ -39,7 +39,9 @@ def me(request: Request) -> Me:
     return Me(annotator=visitor.name, login=False, fixed=visitor.name is not None)
 
 
-@router.post("/login", response_model=LoggedIn, responses=documented(401, 403, 404, 408, 413, 415, 422, 429, 507))
+@router.post(
+    "/login", response_model=LoggedIn, responses=describe_statuses(401, 403, 404, 408, 413, 415, 422, 429, 507)
+)
 def login(body: Login, request: Request, response: Response) -> object:
     """Give the password and choose a name. The cookie that comes back belongs to that name."""
     access: Access = request.app.state.access
@@ -48,20 +50,20 @@ def login(body: Login, request: Request, response: Response) -> object:
     address = request.client.host if request.client is not None else ""
     wait = access.tries.begin(address)
     if wait > 0:
-        return trouble(429, "too many wrong passwords; wait a little", {"Retry-After": str(math.ceil(wait))})
+        return error_response(429, "too many wrong passwords; wait a little", {"Retry-After": str(math.ceil(wait))})
     try:
         token = access.tokens.login(body.annotator, body.password)
     except NotStored:  # the password was right
-        access.tries.succeeded(address)
+        access.tries.record_success(address)
         raise
     if token is None:
-        return trouble(401, "that is not the password", {"WWW-Authenticate": "Bearer"})
-    access.tries.succeeded(address)
+        return error_response(401, "that is not the password", {"WWW-Authenticate": "Bearer"})
+    access.tries.record_success(address)
     give_cookie(response, request, access.tokens.cookie, token)
     return LoggedIn(annotator=body.annotator)
 
 
-@router.post("/logout", responses=documented(401, 403, 408, 413, 415, 422, 507))
+@router.post("/logout", responses=describe_statuses(401, 403, 408, 413, 415, 422, 507))
 def logout(body: Nothing, request: Request, response: Response) -> LoggedOut:  # noqa: ARG001
     """End this login, to come back under another name. A personal link goes on working."""
     access: Access = request.app.state.access

@@ -7,12 +7,12 @@ from fastapi.responses import StreamingResponse
 
 from understudy.sessions.replies import Doubt, Entry, ItemCard, Likely, Progress, Shown, Status, Why
 from understudy.web.dependencies import By, Holding, Ready, class_number, own_name
-from understudy.web.error_responses import READS, documented
+from understudy.web.error_responses import READS, describe_statuses
 from understudy.web.live_status import LiveStatus
 from understudy.web.requests import Annotator, ClassName, HowMany, ItemInPath
 
-router = APIRouter(prefix="/api", responses=documented(*READS), tags=["views"])
-NO_ITEM = documented(404)
+router = APIRouter(prefix="/api", responses=describe_statuses(*READS), tags=["views"])
+NO_ITEM = describe_statuses(404)
 
 
 @router.get("/status")
