@@ -57,13 +57,13 @@ def test_the_command_runs_in_its_folder_and_leaves_nothing_behind(tmp_path: Path
     [
         ("print('first'); raise SystemExit('no GPU today')", "ended with 1; its last words: no GPU today"),
         ("pass", r"wrote no predictions; write a \(5, 2\) array"),
-        ("import sys; open(sys.argv[4], 'w').write('hello')", "no .npy array"),
+        ("import sys; open(sys.argv[4], 'w').write('hello')", "not a .npy array"),
         ("import sys, numpy; numpy.save(sys.argv[4], numpy.ones((5, 3)))", r"shape \(5, 2\); got \(5, 3\)"),
         ("import sys, numpy; numpy.save(sys.argv[4], numpy.ones((5, 2)))", "'a' do not sum to 1; apply a softmax"),
         ("import sys, numpy; numpy.save(sys.argv[4], numpy.full((5, 2), numpy.nan))", "do not sum to 1"),
         ("import sys, numpy; numpy.save(sys.argv[4], numpy.array([[2, -1]] * 5))", "do not sum to 1"),
-        ("import sys, numpy; numpy.save(sys.argv[4], [[object()]], allow_pickle=True)", "no .npy array"),
-        ("import sys, numpy; numpy.savez(open(sys.argv[4], 'wb'), probs=numpy.ones((5, 2)))", "no .npy array"),
+        ("import sys, numpy; numpy.save(sys.argv[4], [[object()]], allow_pickle=True)", "not a .npy array"),
+        ("import sys, numpy; numpy.savez(open(sys.argv[4], 'wb'), probs=numpy.ones((5, 2)))", "not a .npy array"),
         ("import sys, numpy; numpy.save(sys.argv[4], numpy.array([['a', 'b']] * 5))", "array of numbers"),
     ],
 )

@@ -15,6 +15,7 @@ from understudy.strategies.autoencoders import (
     Autoencoder,
     Inputs,
     On,
+    check_on,
     encode_rows,
     inputs_of,
     kl_divergence,
@@ -226,6 +227,41 @@ def discriminator_logits(players: Players, board: Board, rows: Int[np.ndarray, "
     mean = encode_rows(players.vae, board.inputs, rows)
     told = board.told[torch.from_numpy(rows).to(board.told.device)]
     return players.discriminator.eval()(torch.cat([mean, told], 1))[:, 0]
+
+
+class AdversarialStrategy:
+    """What VAAL and its kin share. Each has the settings of the game as fields of its own, by the names of `Game`."""
+
+    on: On
+    iterations: int | None
+    batch_size: int
+    history: History
+
+    def __post_init__(self) -> None:
+        check_on(self.on)
+        check_iterations(self.iterations)
+        game_of(self)
+
+    def train(
+        self, game: Game, board: Board, n_rows: int, rng: np.random.Generator, random_start: bool = False
+    ) -> Players:
+        """Play the game on new networks; without `iterations`, a hundred passes over so many rows.
+
+        `random_start`: in the first iteration the networks are told uniform numbers.
+        """
+        players = make_players(game, board, rng)
+        iterations = self.iterations or passes_over(n_rows, self.batch_size)
+        first_told = None
+        if random_start:
+            drawn = rng.random(tuple(board.told.shape), dtype=np.float32)
+            first_told = torch.from_numpy(drawn).to(board.told.device)
+        self.history = play(game, players, board, iterations, rng, first_told)
+        return players
+
+
+def choose_by_discriminator(players: Players, board: Board, rows: Int[Tensor, "m"], n: int) -> Picks:
+    """The n of the board's open rows that the discriminator takes for labelled least."""
+    return least_like_labelled(rows, discriminator_logits(players, board, board.others), n)
 
 
 def least_like_labelled(rows: Int[Tensor, "m"], logits: Float[Tensor, "m"], n: int) -> Picks:

@@ -25,27 +25,6 @@ REFRESH_BELOW: Final = 1e-4
 
 
 @dataclass(frozen=True)
-class BaitBinary:
-    """BAIT with the most probable class against the rest: one factor √(p (1 - p)) h a row, and no classes."""
-
-    regularisation: float = 1.0
-    oversampling: float = 2.0
-    subset_size: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_settings(self.regularisation, self.oversampling, self.subset_size)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(frozenset({"hidden", "probs"}))
-
-    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
-        rows = view.candidates(n, self.subset_size, rng)
-        fisher = Fisher(view.hidden, view.probs.amax(1, keepdim=True), binary_roots)
-        return _choose(fisher, view.taken, rows, n, self.regularisation, self.oversampling)
-
-
-@dataclass(frozen=True)
 class Bait:
     """Rows whose Fisher information, with that of the labelled ones, brings tr(M⁻¹ F) down most; F is the pool's."""
 
@@ -54,7 +33,9 @@ class Bait:
     subset_size: int | None = None
 
     def __post_init__(self) -> None:
-        _check_settings(self.regularisation, self.oversampling, self.subset_size)
+        check_number("regularisation", self.regularisation, above=0)
+        check_number("oversampling", self.oversampling, least=1)
+        check_subset_size(self.subset_size)
 
     @property
     def needs(self) -> Needs:
@@ -62,20 +43,23 @@ class Bait:
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.subset_size, rng)
+        return _choose(self.fisher_of(view), view.taken, rows, n, self.regularisation, self.oversampling)
+
+    def fisher_of(self, view: PoolView) -> "Fisher":
         width, classes = view.hidden.shape[1], view.n_classes
         if width * classes > MAX_MATRIX_ROWS:
             raise UnderstudyError(
                 f"bait inverts a matrix of {width:,} hidden outputs x {classes:,} classes = {width * classes:,} rows, "
                 f"more than {MAX_MATRIX_ROWS:,}; use bait_binary"
             )
-        fisher = Fisher(view.hidden, view.probs, class_roots)
-        return _choose(fisher, view.taken, rows, n, self.regularisation, self.oversampling)
+        return Fisher(view.hidden, view.probs, class_roots)
 
 
-def _check_settings(regularisation: float, oversampling: float, subset_size: int | None) -> None:
-    check_number("regularisation", regularisation, above=0)
-    check_number("oversampling", oversampling, least=1)
-    check_subset_size(subset_size)
+class BaitBinary(Bait):
+    """BAIT with the most probable class against the rest: one factor √(p (1 - p)) h a row, and no classes."""
+
+    def fisher_of(self, view: PoolView) -> "Fisher":
+        return Fisher(view.hidden, view.probs.amax(1, keepdim=True), binary_roots)
 
 
 # -- the information of a row ---------------------------------------------------------------------------------

@@ -55,12 +55,11 @@ def stochastic_needs(passes: int, dropout: float) -> Needs:
     return Needs(frozenset({"stochastic"}), passes=passes, dropout=dropout)
 
 
-@dataclass(frozen=True)
-class Bald:
-    """The rows whose label says most about the learner."""
+class ReadsPasses:
+    """A strategy that reads several stochastic passes: what BALD and its kin share."""
 
-    passes: int = 20
-    dropout: float = 0.5
+    passes: int
+    dropout: float
 
     def __post_init__(self) -> None:
         stochastic_needs(self.passes, self.dropout)
@@ -69,13 +68,21 @@ class Bald:
     def needs(self) -> Needs:
         return stochastic_needs(self.passes, self.dropout)
 
+
+@dataclass(frozen=True)
+class Bald(ReadsPasses):
+    """The rows whose label says most about the learner."""
+
+    passes: int = 20
+    dropout: float = 0.5
+
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n)
         return top(rows, mutual_information(view.stochastic, rows), n)
 
 
 @dataclass(frozen=True)
-class PowerBald:
+class PowerBald(ReadsPasses):
     """Rows drawn with odds that grow with BALD's score, so that a batch is not many times the same."""
 
     kind: Kind = "power"
@@ -86,11 +93,7 @@ class PowerBald:
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, get_args(Kind))
         check_number("beta", self.beta, above=0)
-        stochastic_needs(self.passes, self.dropout)
-
-    @property
-    def needs(self) -> Needs:
-        return stochastic_needs(self.passes, self.dropout)
+        super().__post_init__()
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n)

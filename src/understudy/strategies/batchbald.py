@@ -10,8 +10,7 @@ from torch import Tensor
 
 from understudy.checks import check_whole_number
 from understudy.core.blocks import rows_that_fit
-from understudy.strategies.bald import entropies, stochastic_needs
-from understudy.strategies.protocol import Needs
+from understudy.strategies.bald import ReadsPasses, entropies
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView
 
@@ -20,7 +19,7 @@ KEPT_PER_PICK: Final = 20  # candidates that culling leaves at least
 
 
 @dataclass(frozen=True)
-class BatchBald:
+class BatchBald(ReadsPasses):
     """One row after the other, each that whose label adds most to what the labels before it say."""
 
     passes: int = 100
@@ -29,14 +28,10 @@ class BatchBald:
     keep: int | None = 2_000
 
     def __post_init__(self) -> None:
-        stochastic_needs(self.passes, self.dropout)
+        super().__post_init__()
         check_whole_number("max_configurations", self.max_configurations, 1)
         if self.keep is not None:
             check_whole_number("keep", self.keep, 1)
-
-    @property
-    def needs(self) -> Needs:
-        return stochastic_needs(self.passes, self.dropout)
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows, stochastic = view.candidates(n), view.stochastic

@@ -1,6 +1,6 @@
 """EMOC: the rows whose label is expected to change the model's outputs most."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,19 +20,17 @@ from understudy.strategies.view import Picks, PoolView
 COVARIANCES_PER_BLOCK: Final = 2**23
 
 
-@dataclass
-class EMOC:
-    """Expected model output change of our sparse Gaussian process, which starts from the learner's predictions."""
+class AsksProcess:
+    """A strategy that looks ahead with a sparse Gaussian process: what EMOC and expected error reduction share.
 
-    max_candidates: int = 1000
-    basis_size: int = 200
-    width: float = 0.5
-    noise: float = 0.01
+    The process keeps its basis and widths while the features are the same.
+    """
 
-    process: SurrogateStrategy = field(init=False, repr=False)  # keeps basis and widths while the features are the same
+    basis_size: int
+    width: float
+    noise: float
 
     def __post_init__(self) -> None:
-        check_whole_number("max_candidates", self.max_candidates, 1)
         self.process = SurrogateStrategy(method="paper", basis_size=self.basis_size, width=self.width, noise=self.noise)
 
     @property
@@ -40,21 +38,34 @@ class EMOC:
         return Needs(frozenset({"features", "probs"}))
 
     def following(self, view: PoolView, rng: np.random.Generator) -> None:  # it draws nothing
-        following(self.process, view)
+        self.surrogate_of(view)
+
+    def surrogate_of(self, view: PoolView) -> Surrogate:
+        """The process brought to where the view is.
+
+        Its basis is drawn from a seed of its own: it is kept from call to call, and the seed of the first must not
+        decide what a later one finds.
+        """
+        return self.process.following(view, np.random.default_rng(0))
+
+
+@dataclass
+class EMOC(AsksProcess):
+    """Expected model output change of our sparse Gaussian process, which starts from the learner's predictions."""
+
+    max_candidates: int = 1000
+    basis_size: int = 200
+    width: float = 0.5
+    noise: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_whole_number("max_candidates", self.max_candidates, 1)
+        super().__post_init__()
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.max_candidates, rng)
-        surrogate = following(self.process, view)
+        surrogate = self.surrogate_of(view)
         return top(rows.cpu(), torch.from_numpy(output_change(surrogate, rows.cpu().numpy())), n)
-
-
-def following(process: SurrogateStrategy, view: PoolView) -> Surrogate:
-    """The process brought to where the view is.
-
-    Its basis is drawn from a seed of its own: it is kept from call to call, and the seed of the first must not decide
-    what a later one finds.
-    """
-    return process.following(view, np.random.default_rng(0))
 
 
 def output_change(

@@ -1,6 +1,6 @@
 """Expected error reduction: the rows whose label should leave the model least in doubt about all others."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -10,10 +10,8 @@ from torch import Tensor
 
 from understudy.checks import check_whole_number
 from understudy.strategies.draws import subset
-from understudy.strategies.emoc import following, on_simplex, variance_of_answers
-from understudy.strategies.protocol import Needs
+from understudy.strategies.emoc import AsksProcess, on_simplex, variance_of_answers
 from understudy.strategies.ranking import top
-from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.view import Picks, PoolView
 
 PAIRS_PER_BLOCK: Final = 2**20  # of a candidate and a row that is judged
@@ -22,7 +20,7 @@ LEAST_FALL: Final = 1e-12  # a smaller fall is rounding: many labels turn no pre
 
 
 @dataclass
-class ExpectedError:
+class ExpectedError(AsksProcess):
     """Looks one label ahead with our sparse Gaussian process: every candidate, every class it may turn out to have."""
 
     max_candidates: int = 200
@@ -33,19 +31,10 @@ class ExpectedError:
     width: float = 0.5
     noise: float = 0.01
 
-    process: SurrogateStrategy = field(init=False, repr=False)  # keeps basis and widths while the features are the same
-
     def __post_init__(self) -> None:
         for name in ("max_candidates", "max_judged", "max_labels"):
             check_whole_number(name, getattr(self, name), 1)
-        self.process = SurrogateStrategy(method="paper", basis_size=self.basis_size, width=self.width, noise=self.noise)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(frozenset({"features", "probs"}))
-
-    def following(self, view: PoolView, rng: np.random.Generator) -> None:  # it draws nothing
-        following(self.process, view)
+        super().__post_init__()
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.max_candidates, rng)
@@ -60,7 +49,7 @@ class ExpectedError:
         pairs_per_block: int = PAIRS_PER_BLOCK,
     ) -> Float[Tensor, "m"]:
         """How far a label of each of these rows is expected to lower the mean error over the judged ones."""
-        surrogate = following(self.process, view)
+        surrogate = self.surrogate_of(view)
         on_host = judged.cpu().numpy()
         means, variances = torch.from_numpy(surrogate.mean).to(view.device).double(), surrogate.variance
         means /= means.sum(1, keepdim=True)  # to more digits than single precision has

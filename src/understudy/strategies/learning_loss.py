@@ -1,19 +1,17 @@
 """LearningLoss: the rows whose loss a module that was trained along predicts to be largest."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from understudy.hooks import TrainingHook
-from understudy.strategies.loss_prediction import LossPredictionHook
+from understudy.strategies.loss_prediction import LearnsLosses, LossPredictionHook
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView, check_subset_size
 
 
 @dataclass(eq=False)
-class LearningLoss:
+class LearningLoss(LearnsLosses):
     """The largest predicted losses among a random subset of the open rows."""
 
     margin: float = 1.0
@@ -30,20 +28,6 @@ class LearningLoss:
     @property
     def needs(self) -> Needs:
         return Needs(frozenset({"activations"}), labelled=1, hook=True)
-
-    def training_hook(self, teacher: Any, rng: np.random.Generator) -> LossPredictionHook:
-        """A new module for each training: its weights come from the learner's seed."""
-        self.hook = self.make_hook()
-        return self.hook
-
-    @property
-    def shares_training(self) -> bool:
-        return True
-
-    def adopt(self, hook: TrainingHook) -> None:
-        """Choose by what another run's hook learnt along with this run's model."""
-        assert isinstance(hook, LossPredictionHook)
-        self.hook = hook
 
     def make_hook(self) -> LossPredictionHook:
         return LossPredictionHook("margin", self.weight, self.margin, self.width, self.detach_after)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import torch
@@ -195,3 +195,26 @@ class LossPredictionHook(TrainingHook):
             rows = torch.arange(len(activations[0]), device=activations[0].device)
         blocks = torch.split(rows, rows_per_block)
         return torch.cat([module([layer[some][None] for layer in activations])[0] for some in blocks])
+
+
+class LearnsLosses:
+    """A strategy whose hook learns to predict losses along with the learner: what LearningLoss and TA-VAAL share."""
+
+    hook: LossPredictionHook  # of the latest training
+
+    def make_hook(self) -> LossPredictionHook:
+        raise NotImplementedError
+
+    def training_hook(self, teacher: Any, rng: np.random.Generator) -> LossPredictionHook:
+        """A new module for each training, as the learner is new: its weights come from the learner's seed."""
+        self.hook = self.make_hook()
+        return self.hook
+
+    @property
+    def shares_training(self) -> bool:
+        return True
+
+    def adopt(self, hook: TrainingHook) -> None:
+        """Choose by what another run's hook learnt along with this run's model."""
+        assert isinstance(hook, LossPredictionHook)
+        self.hook = hook

@@ -8,21 +8,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.strategies.adversary import (
-    Board,
-    Game,
+    AdversarialStrategy,
     History,
     Kl,
-    Players,
     board_of,
-    check_iterations,
-    discriminator_logits,
+    choose_by_discriminator,
     game_of,
-    least_like_labelled,
-    make_players,
-    passes_over,
-    play,
 )
-from understudy.strategies.autoencoders import On, check_on, encode_rows, needs_of
+from understudy.strategies.autoencoders import On, encode_rows, needs_of
 from understudy.strategies.kcenter import kcenter_greedy
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
@@ -47,7 +40,7 @@ def uncertainty_indicator(probs: Float[Tensor, "m c"]) -> Float[Tensor, "m"]:
 
 
 @dataclass
-class Sraal:
+class Sraal(AdversarialStrategy):
     """The rows of smallest D(mean of the latent). `history` has the losses of the last choice.
 
     Before anything is labelled, rows spread by k-center over the latents of an autoencoder.
@@ -66,11 +59,6 @@ class Sraal:
     kl: Kl = "mean"
     history: History = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        check_on(self.on)
-        check_iterations(self.iterations)
-        game_of(self)
-
     @property
     def needs(self) -> Needs:
         return needs_of(self.on, ("probs",))
@@ -78,24 +66,18 @@ class Sraal:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n)
         if not bool(view.is_labelled.any()):
-            return self.start(view, rows, n, rng)
+            return self.select_first(view, rows, n, rng)
         board = board_of(view, self.on, rows, targets=expected_states(view))
         players = self.train(game_of(self), board, len(view), rng)
-        return least_like_labelled(rows, discriminator_logits(players, board, board.others), n)
+        return choose_by_discriminator(players, board, rows, n)
 
-    def start(self, view: PoolView, rows: Int[Tensor, "m"], n: int, rng: np.random.Generator) -> Picks:
+    def select_first(self, view: PoolView, rows: Int[Tensor, "m"], n: int, rng: np.random.Generator) -> Picks:
         """The first rows: there is nobody to hide from yet, so the autoencoder alone is trained."""
         game = replace(game_of(self), adversary_weight=0.0, supervised_weight=0.0)
         board = board_of(view, self.on, rows)
         players = self.train(game, board, len(view), rng)
         latents = encode_rows(players.vae, board.inputs, np.arange(len(view)))
         return picks(*kcenter_greedy(latents, view.taken, rows, n, rng))
-
-    def train(self, game: Game, board: Board, n_rows: int, rng: np.random.Generator) -> Players:
-        players = make_players(game, board, rng)
-        iterations = self.iterations or passes_over(n_rows, self.batch_size)
-        self.history = play(game, players, board, iterations, rng)
-        return players
 
 
 def expected_states(view: PoolView) -> Float[Tensor, "n"]:

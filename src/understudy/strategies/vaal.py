@@ -5,24 +5,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from understudy.strategies.adversary import (
+    AdversarialStrategy,
     History,
     Kl,
     board_of,
-    check_iterations,
-    discriminator_logits,
+    choose_by_discriminator,
     game_of,
-    least_like_labelled,
-    make_players,
-    passes_over,
-    play,
 )
-from understudy.strategies.autoencoders import On, check_on, needs_of
+from understudy.strategies.autoencoders import On, needs_of
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import Picks, PoolView
 
 
 @dataclass
-class Vaal:
+class Vaal(AdversarialStrategy):
     """The rows of smallest D(mean of the latent). `history` has the losses of the last choice."""
 
     on: On = "auto"
@@ -37,11 +33,6 @@ class Vaal:
     kl: Kl = "sum"
     history: History = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        check_on(self.on)
-        check_iterations(self.iterations)
-        game_of(self)
-
     @property
     def needs(self) -> Needs:
         return needs_of(self.on, labelled=1)
@@ -49,8 +40,6 @@ class Vaal:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n)
         view.require_labelled("vaal")
-        game, board = game_of(self), board_of(view, self.on, rows)
-        players = make_players(game, board, rng)
-        iterations = self.iterations or passes_over(len(view), self.batch_size)
-        self.history = play(game, players, board, iterations, rng)
-        return least_like_labelled(rows, discriminator_logits(players, board, board.others), n)
+        board = board_of(view, self.on, rows)
+        players = self.train(game_of(self), board, len(view), rng)
+        return choose_by_discriminator(players, board, rows, n)
