@@ -118,8 +118,18 @@ def long() -> str:
 
 
 def conditions() -> str:
-    seldom = {"conditions-fashion_mnist-rows20000-modern-every1000": "FashionMNIST, 1,000 labels between trainings"}
-    return leading({f"conditions-{name}-modern": title for name, title in CONDITIONS.items()} | seldom)
+    trainings = {
+        f"conditions-{name}-rows{rows}-modern-every{labels}": f"{SETS[name]}, a training {wording}"
+        for labels, rows, wording in (
+            (1, 5000, "after every label"),
+            (10, 20000, "every 10"),
+            (100, 20000, "every 100"),
+            (1000, 20000, "every 1,000"),
+        )
+        for name in ("cifar100", "fashion_mnist")
+    }
+    networks = {"network-fashion_pixels-images-resnet18": "FashionMNIST images, ResNet18 end to end"}
+    return leading({f"conditions-{name}-modern": title for name, title in CONDITIONS.items()} | trainings | networks)
 
 
 def budgets(experiments: Mapping[str, str], shown: Sequence[str]) -> str:
@@ -145,7 +155,7 @@ def budgets(experiments: Mapping[str, str], shown: Sequence[str]) -> str:
 
 SHOWN: Final = (
     OURS, "uherding", "max_herding", "typiclust", "drop_query", "badge", "margin", "entropy", "coreset", "surrogate",
-    "random",
+    "random", "bait_binary(subset_size=5000)",
 )  # fmt: skip
 
 
