@@ -46,7 +46,7 @@ class Clock:
 @contextmanager
 def a_full_disk(session: Session) -> Iterator[None]:
     """As long as it lasts, the log's file cannot grow."""
-    connection = session._log._connected()
+    connection = session._log._connect()
 
     def at_most(pages: int) -> None:
         with connection.begin():

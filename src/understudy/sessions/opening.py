@@ -111,7 +111,7 @@ def _new_events(project: Project, record: Record) -> list[Event]:
 
 def _start_from_predictions(session: Session, path: Path) -> None:
     """Use the predictions of a model one already has as the first anchor, and wait until they are in use."""
-    from understudy.sessions.training.initial_predictions import read_predictions
+    from understudy.labels.predictions import read_predictions
 
     record, project = session.record, session.project
     probs = read_predictions(path, project.pool.ids, record.classes)

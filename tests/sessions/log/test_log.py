@@ -24,8 +24,7 @@ from tests.sessions.stores import Place, labelled, place_in
 from understudy.errors import Conflict, NotFound, UnderstudyError
 from understudy.sessions.log.events import KINDS, Event
 from understudy.sessions.log.log import AlreadyThere, EventLog
-from understudy.sessions.log.migrating import SCRIPTS
-from understudy.sessions.log.tables import METADATA, REVISIONS
+from understudy.sessions.log.tables import METADATA, MIGRATIONS, REVISIONS
 from understudy.store_urls import sqlite_url, without_password
 
 cluster = postgres.cluster
@@ -110,17 +109,17 @@ def test_a_key_twice_is_one_event(log: EventLog) -> None:
     [
         (Event("labelled", data={"p": float("nan")}), "data.p of an event is nan"),
         (Event("labelled", data={"p": [1.0, float("inf")]}), r"data.p\[1\] of an event is inf"),
-        (Event("labelled", data={"p": {1: 2}}), "keys are text"),
+        (Event("labelled", data={"p": {1: 2}}), "keys must be text"),
         (Event("labelled", data={"p": {1, 2}}), "data.p of an event is a set"),
         (Event("labelled", data={"p": 10**5000}), "write it as text"),
-        (Event("labelled", item=-1), "0 or more, but it is -1"),
+        (Event("labelled", item=-1), "0 or more; got -1"),
         (Event("labelled", item=2**63), "0 or more"),
         (Event("labelled", at=float("inf")), "seconds since 1970"),
         (Event("labelled", key="k"), "without an annotator"),
         (Event("labelled", annotator="", key="k"), "1 to 256 characters"),
-        (Event("labelled", annotator="a" * 257), "this one has 257"),
-        (Event("labelled", annotator="a\0b"), "no text"),
-        (Event("labelled", annotator="a", key="\ud800"), "no text"),
+        (Event("labelled", annotator="a" * 257), "got 257"),
+        (Event("labelled", annotator="a\0b"), "must be text"),
+        (Event("labelled", annotator="a", key="\ud800"), "must be text"),
         (Event("labelled", seq=3), "stored already"),
     ],
 )
@@ -218,7 +217,7 @@ def test_there_is_nothing_to_read_before_somebody_wrote(place: Place) -> None:
 
 @both
 def test_whoever_comes_second_is_told_who_was_first(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.sessions.log.log.LOCK_PATIENCE", 0.1)
+    monkeypatch.setattr("understudy.sessions.log.log.LOCK_WAIT_SECONDS", 0.1)
     with place.opened() as first, place.opened() as second:
         first.lock()
         first.lock("http://127.0.0.1:8000")
@@ -236,15 +235,15 @@ def test_whoever_comes_second_is_told_who_was_first(place: Place, monkeypatch: p
 def test_a_connection_that_was_given_up_comes_back_with_its_lock(place: Place) -> None:
     with place.opened() as log, place.opened() as other:
         log.lock()
-        log._connected().invalidate()
+        log._connect().invalidate()
         assert log.append(labelled(1))[0].seq == 1
-        assert not other.store.hold(other._connected(), 0.1)
+        assert not other.store.hold(other._connect(), 0.1)
 
 
 @both
 def test_what_is_no_text_is_not_looked_for(log: EventLog) -> None:
     for annotator, key in (("a\0", "k"), ("a", "\udc80"), ("a", "")):
-        with pytest.raises(UnderstudyError, match=r"no text|1 to 256 characters"):
+        with pytest.raises(UnderstudyError, match=r"must be text|1 to 256 characters"):
             log.find(annotator, key)
 
 
@@ -258,7 +257,7 @@ def test_migrations_make_the_tables_of_this_version(log: EventLog) -> None:
 
 def test_the_revisions_are_those_of_the_scripts() -> None:
     config = Config()
-    config.set_main_option("script_location", str(SCRIPTS))
+    config.set_main_option("script_location", str(MIGRATIONS))
     config.set_main_option("path_separator", "os")
     scripts = ScriptDirectory.from_config(config).walk_revisions()
     assert tuple(script.revision for script in scripts)[::-1] == REVISIONS
@@ -277,7 +276,7 @@ def test_a_log_of_a_newer_version_is_left_alone(place: Place, read_only: bool) -
 
 @both
 def test_a_log_is_not_migrated_while_another_server_is_at_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.sessions.log.migrating.PATIENCE", 0.1)
+    monkeypatch.setattr("understudy.sessions.log.tables.WAIT_SECONDS", 0.1)
     with place.opened() as log:
         log.lock("http://127.0.0.1:8000")
         with log.store.engine.begin() as connection:
@@ -315,7 +314,7 @@ def test_projects_of_one_database_know_nothing_of_each_other(cluster: postgres.C
         cats.lock()
         dogs.lock()
         assert [log.append(labelled(7))[0].seq for log in (cats, dogs)] == [1, 1]
-    with pytest.raises(UnderstudyError, match="say which one"):
+    with pytest.raises(UnderstudyError, match="give the name of this one"):
         EventLog.open(cluster.url())
 
 
@@ -361,8 +360,8 @@ def test_addresses_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     for url, words in (
         ("sqlite:///:memory:", "in memory would be lost"),
         ("sqlite:///", "in memory would be lost"),
-        (sqlite_url(tmp_path / "none" / "log.sqlite3"), "is no folder"),
-        (sqlite_url(tmp_path / "text.sqlite3"), "is no log"),
+        (sqlite_url(tmp_path / "none" / "log.sqlite3"), "is not a folder"),
+        (sqlite_url(tmp_path / "text.sqlite3"), "is not a log"),
         (sqlite_url(tmp_path), "cannot be opened"),
         ("photos", "give sqlite:///PATH or postgresql://"),
     ):

@@ -82,7 +82,7 @@ def test_a_full_disk_is_said_and_survived(tmp_path: Path) -> None:
     with closing(EventLog.open(sqlite_url(tmp_path / "log.sqlite3"))) as log:
         log.lock()
         log.append(labelled(1))
-        connection = log._connected()
+        connection = log._connect()
         with connection.begin():
             connection.exec_driver_sql("PRAGMA max_page_count = 8")
         with pytest.raises(NotStored, match=r"is full .*make room on it, then send this again") as caught:
@@ -130,11 +130,11 @@ def test_a_disk_that_fails_in_the_middle_is_said_and_survived(tmp_path: Path) ->
 
 
 def test_a_database_that_another_keeps_to_itself_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.sessions.log.sqlite_store.PATIENCE", 0.2)
+    monkeypatch.setattr("understudy.sessions.log.sqlite_store.WAIT_SECONDS", 0.2)
     path = tmp_path / "log.sqlite3"
     with closing(EventLog.open(sqlite_url(path))) as log, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(NotStored, match=r"another program keeps .* to itself .database is locked.; close it"):
+        with pytest.raises(NotStored, match=r"another program has locked .* .database is locked.; close it"):
             log.append(labelled(1))
         other.rollback()
         assert log.append(labelled(1))[0].seq == 1
@@ -148,7 +148,7 @@ def test_a_file_that_was_deleted_or_put_back_is_not_written_into_nowhere(tmp_pat
         for _ in range(2):
             with pytest.raises(NotStored, match="moved, deleted or replaced"):
                 log.append(labelled(2))
-            log._part()  # as after a failure of the disk: an empty file must not take its place
+            log._disconnect()  # as after a failure of the disk: an empty file must not take its place
             with pytest.raises(NotStored, match="cannot be opened"):
                 log.append(labelled(2))
             assert not path.exists()
@@ -224,7 +224,7 @@ def test_postgresql_may_be_stopped_and_started_between_events(team: Place, clust
         cluster.start()
         assert log.append(labelled(3))[0].seq == 3, "nobody noticed"
         with team.opened() as other:
-            assert not other.store.hold(other._connected(), 0.1), "the lock was taken again with the new connection"
+            assert not other.store.hold(other._connect(), 0.1), "the lock was taken again with the new connection"
 
 
 def test_a_commit_of_which_no_answer_came_is_looked_up(team: Place, cluster: postgres.Cluster) -> None:
@@ -251,7 +251,7 @@ def test_a_commit_of_which_no_answer_came_is_looked_up(team: Place, cluster: pos
 def test_a_transaction_that_is_cut_off_before_its_commit_is_sent_again(team: Place, cluster: postgres.Cluster) -> None:
     stored: list[Event] = []
     with team.opened() as log, team.opened() as other, psycopg.connect(cluster.url(), autocommit=True) as admin:
-        blocking = other._connected()
+        blocking = other._connect()
         with blocking.begin():
             other.store.keep_others_out(blocking)
             with meanwhile(lambda: stored.extend(log.append(labelled(1), labelled(2)))):
@@ -267,7 +267,7 @@ def test_a_transaction_that_is_cut_off_before_its_commit_is_sent_again(team: Pla
 def test_a_server_that_lost_its_lock_to_another_stops_writing(
     team: Place, cluster: postgres.Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("understudy.sessions.log.log.RETURN_PATIENCE", 0.2)
+    monkeypatch.setattr("understudy.sessions.log.log.RELOCK_WAIT_SECONDS", 0.2)
     with team.opened() as first, team.opened() as second, psycopg.connect(cluster.url(), autocommit=True) as admin:
         first.lock()
         first.append(labelled(1))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import psycopg
 
 LOG: Final = logging.getLogger(__name__)
-LONGEST: Final = 300  # characters of a reason in a message
+MAX_REASON_LENGTH: Final = 300
 CONNECTION: Final = {
     "application_name": "understudy",
     "client_encoding": "UTF8",
@@ -36,9 +36,9 @@ SETTINGS: Final = (
 )
 REASONS: Final = {
     "53": "{name} has no room or memory left ({error}); make room, then send this again",
-    "55P03": "another program keeps the log in {name} to itself ({error}); end it, then send this again",
-    "25006": "{name} can only be read ({error}); see that it is the primary server, then send this again",
-    "42501": "{name} forbids it ({error}); its owner has to: GRANT CREATE ON DATABASE {database} TO {user}",
+    "55P03": "another program has locked the log in {name} ({error}); end it, then send this again",
+    "25006": "{name} can only be read ({error}); check that it is the primary server, then send this again",
+    "42501": "{name} forbids it ({error}); let its owner run: GRANT CREATE ON DATABASE {database} TO {user}",
 }
 
 
@@ -52,7 +52,7 @@ class PostgresStore:
         except ImportError:
             raise UnderstudyError(f"PostgreSQL needs one more package: {install_command('postgres')}") from None
         if not project:
-            raise UnderstudyError("a database holds many projects; say which one this is")
+            raise UnderstudyError("a database holds many projects; give the name of this one")
         try:
             self.settings: dict[str, Any] = {**CONNECTION, **conninfo_to_dict(url)}
         except psycopg.Error:  # its words may hold the password
@@ -76,7 +76,7 @@ class PostgresStore:
             for setting in SETTINGS:
                 connection.execute(setting.encode())
             connection.execute(f'SET search_path = "{self.schema}"'.encode())
-            # Stronger promises of the server's own, such as a second machine, are kept.
+            # Stronger guarantees of the server's own, such as a second machine, are kept.
             if _setting_of(connection, "synchronous_commit") in ("off", "local"):
                 connection.execute("SET synchronous_commit = on")
             if self.read_only:
@@ -91,8 +91,8 @@ class PostgresStore:
             raise
         return connection
 
-    def make_room(self, connection: Connection) -> None:
-        # Asked first, since IF NOT EXISTS wants the right to make schemas even where there is one.
+    def make_schema(self, connection: Connection) -> None:
+        # Looked for first, since IF NOT EXISTS needs the right to make schemas even where there is one.
         found = connection.exec_driver_sql("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self.schema,)).first()
         if found is None:
             connection.exec_driver_sql(f'CREATE SCHEMA "{self.schema}"')
@@ -120,7 +120,7 @@ class PostgresStore:
     def let_go(self) -> None:
         """The lock ends with the connection."""
 
-    def did_not_happen(self, error: DBAPIError) -> bool:
+    def was_rolled_back(self, error: DBAPIError) -> bool:
         return not error.connection_invalidated
 
     def reason(self, error: DBAPIError) -> str:
@@ -130,10 +130,12 @@ class PostgresStore:
         state = getattr(error.orig, "sqlstate", None) or ""
         line = next((line for start, line in REASONS.items() if state.startswith(start)), None)
         if line is None and (error.connection_invalidated or not state):
-            line = "{name} cannot be reached ({error}); see that it runs and that address, user and password are right"
+            line = (
+                "{name} cannot be reached ({error}); check that it runs and that address, user and password are right"
+            )
         return (line or "{name} refused it ({error}); send this again").format(
             name=self.name,
-            error=said[:LONGEST],
+            error=said[:MAX_REASON_LENGTH],
             database=self.settings.get("dbname") or "...",
             user=self.settings.get("user") or "...",
         )

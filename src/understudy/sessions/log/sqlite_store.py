@@ -13,14 +13,14 @@ from sqlalchemy.exc import DBAPIError
 from understudy.errors import NotFound, NotStored, UnderstudyError
 
 LOG: Final = logging.getLogger(__name__)
-PATIENCE: Final = 5.0  # seconds to wait for another process that is writing
+WAIT_SECONDS: Final = 5.0  # for another process that is writing
 REASONS: Final = {
     "SQLITE_FULL": "the disk of {name} is full ({error}); make room on it, then send this again",
-    "SQLITE_BUSY": "another program keeps {name} to itself ({error}); close it, then send this again",
-    "SQLITE_IOERR": "the disk of {name} failed ({error}); see that it is there and has room, then send this again",
-    "SQLITE_READONLY": "{name} cannot be written ({error}); see whose file it is, then send this again",
-    "SQLITE_CANTOPEN": "{name} cannot be opened ({error}); see that its folder is there and may be written",
-    "SQLITE_NOTADB": "{name} is no log ({error}); restore it from a copy",
+    "SQLITE_BUSY": "another program has locked {name} ({error}); close it, then send this again",
+    "SQLITE_IOERR": "the disk of {name} failed ({error}); check that it is there and has room, then send this again",
+    "SQLITE_READONLY": "{name} cannot be written ({error}); check its permissions, then send this again",
+    "SQLITE_CANTOPEN": "{name} cannot be opened ({error}); check that its folder is there and can be written",
+    "SQLITE_NOTADB": "{name} is not a log ({error}); restore it from a copy",
     "SQLITE_CORRUPT": "{name} is damaged ({error}); restore it from a copy",
 }
 
@@ -35,7 +35,7 @@ class SqliteStore:
         self.name = str(path)
         self.read_only = read_only
         if not self.path.parent.is_dir():
-            raise NotFound(f"{self.path.parent} is no folder; make it first, or give another path")
+            raise NotFound(f"{self.path.parent} is not a folder; make it first, or give another path")
         if read_only and not self.path.exists():
             raise NotFound(f"there is no log at {path}; give the path of one")
         self.identity: tuple[int, int] | None = None
@@ -43,11 +43,13 @@ class SqliteStore:
         self.engine = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
 
     def _connect(self) -> sqlite3.Connection:
-        # Made once only: a file that was deleted while it was in use must not come back empty.
-        connection = self._reading() if self.read_only else _opened(self.path, "rwc" if self.identity is None else "rw")
+        # Made only once: a file that was deleted while it was in use must not come back empty.
+        connection = (
+            self._connect_to_read() if self.read_only else _open(self.path, "rwc" if self.identity is None else "rw")
+        )
         try:
             if not self.read_only and not make_durable(connection):
-                LOG.warning("%s: no write-ahead log is possible on its disk; every label takes longer", self.name)
+                LOG.warning("%s: its disk does not allow a write-ahead log, so storing a label takes longer", self.name)
             found = self.path.stat()
         except BaseException:
             connection.close()
@@ -55,20 +57,20 @@ class SqliteStore:
         self.identity = found.st_dev, found.st_ino
         return connection
 
-    def _reading(self) -> sqlite3.Connection:
-        connection = _opened(self.path, "ro")
+    def _connect_to_read(self) -> sqlite3.Connection:
+        connection = _open(self.path, "ro")
         try:
             connection.execute("SELECT 1 FROM sqlite_master").fetchone()
         except sqlite3.Error as error:
             connection.close()
-            # Readers leave files beside the log, too, unless they are told that nobody writes: a copy on a fixed disk.
+            # Readers write files beside the log, too, unless they are told that nobody writes: on a read-only disk.
             is_forbidden = error.sqlite_errorname.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN"))
             if not is_forbidden or self.path.with_name(f"{self.path.name}-wal").exists():
                 raise
-            return _opened(self.path, "ro&immutable=1")
+            return _open(self.path, "ro&immutable=1")
         return connection
 
-    def make_room(self, connection: Connection) -> None:
+    def make_schema(self, connection: Connection) -> None:
         """A file needs nothing."""
 
     def begin_writing(self, connection: Connection) -> None:
@@ -95,14 +97,16 @@ class SqliteStore:
         except filelock.Timeout:
             return False
         except OSError as error:
-            raise NotStored(f"{self.server.lock_file} cannot be written ({error.strerror}); see whose it is") from error
+            raise NotStored(
+                f"{self.server.lock_file} cannot be written ({error.strerror}); check its permissions"
+            ) from error
         return True
 
     def let_go(self) -> None:
         self.server.release(force=True)
 
-    def did_not_happen(self, error: DBAPIError) -> bool:
-        # A failed sync is another matter: the commit may be in the file, and count when it is opened again.
+    def was_rolled_back(self, error: DBAPIError) -> bool:
+        # After a failed sync the commit may be in the file, and count when it is opened again.
         return _code(error).startswith(("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_CONSTRAINT"))
 
     def reason(self, error: DBAPIError) -> str:
@@ -111,19 +115,19 @@ class SqliteStore:
         return (known or "{name} could not be used ({error}); send this again").format(name=self.name, error=error.orig)
 
 
-def _opened(path: Path, mode: str) -> sqlite3.Connection:
+def _open(path: Path, mode: str) -> sqlite3.Connection:
     # Without an isolation level the module begins no transactions behind our back.
     return sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}",
         uri=True,
-        timeout=PATIENCE,
+        timeout=WAIT_SECONDS,
         isolation_level=None,
         check_same_thread=False,
     )
 
 
 def make_durable(connection: sqlite3.Connection) -> bool:
-    """Have commits on the disk when they return; whether it is by a write-ahead log, which is quicker."""
+    """Let commits be on the disk when they return; whether by a write-ahead log, which is quicker."""
     mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if mode != "wal":
         connection.execute("PRAGMA journal_mode = DELETE")
@@ -134,9 +138,7 @@ def make_durable(connection: sqlite3.Connection) -> bool:
         connection.execute(f"PRAGMA {pragma} = ON")
     found = connection.execute("PRAGMA synchronous").fetchone()[0]
     if found != wanted:
-        raise NotStored(
-            f"SQLite does not sync as it was told (synchronous is {found}, not {wanted}); use another build"
-        )
+        raise NotStored(f"this build of SQLite does not sync (synchronous is {found}, not {wanted}); use another one")
     return mode == "wal"
 
 

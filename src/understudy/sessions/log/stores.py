@@ -13,15 +13,15 @@ from understudy.store_urls import POSTGRES, SQLITE, without_password
 
 
 @runtime_checkable
-class Store(Protocol):
+class LogStore(Protocol):
     """What the two databases do differently."""
 
     name: str  # for messages; without a password
     engine: Engine
     read_only: bool
 
-    def make_room(self, connection: Connection) -> None:
-        """What must be there before the tables."""
+    def make_schema(self, connection: Connection) -> None:
+        """Make what must be there before the tables."""
 
     def begin_writing(self, connection: Connection) -> None:
         """Called first in a transaction that writes."""
@@ -30,23 +30,23 @@ class Store(Protocol):
         """Called first in a transaction; returns when no other is under way, not even one whose client is gone."""
 
     def require_there(self) -> None:
-        """NotStored where writing would seem to work but go nowhere."""
+        """Raise NotStored where writing would seem to work but would be lost."""
 
     def hold(self, connection: Connection, at_most: float) -> bool:
-        """Become the only server; false where another still is after so many seconds. Ends with this process, too."""
+        """Become the only server; False where another still is after so many seconds. It ends with this process."""
 
     def let_go(self) -> None:
-        """Let others serve, as far as closing the connection does not do it."""
+        """Let others serve, where closing the connection is not enough."""
 
-    def did_not_happen(self, error: DBAPIError) -> bool:
+    def was_rolled_back(self, error: DBAPIError) -> bool:
         """Whether it is certain that nothing of the transaction that failed was stored."""
 
     def reason(self, error: DBAPIError) -> str:
-        """What happened and what to do, in a line."""
+        """What went wrong and what to do, in one line."""
 
 
-def store_of(url: str, project: str = "", *, read_only: bool = False) -> Store:
-    """The store a URL leads to. `project` is the name by which a database tells the logs in it apart."""
+def make_store(url: str, project: str = "", *, read_only: bool = False) -> LogStore:
+    """The store that a URL names. `project` is the name by which a database tells its logs apart."""
     if url.startswith(SQLITE):
         # All that follows is the path: a question mark in the name of a folder is part of it.
         return SqliteStore(Path(url.removeprefix(SQLITE)), read_only=read_only)
@@ -54,5 +54,5 @@ def store_of(url: str, project: str = "", *, read_only: bool = False) -> Store:
     if found and scheme in POSTGRES:
         return PostgresStore(f"postgresql://{rest}", project, read_only=read_only)
     raise UnderstudyError(
-        f"no log can be kept at {without_password(url)!r}; give sqlite:///PATH or postgresql://USER@HOST/DATABASE"
+        f"a log cannot be kept at {without_password(url)!r}; give sqlite:///PATH or postgresql://USER@HOST/DATABASE"
     )

@@ -9,7 +9,7 @@ from pyarrow import parquet
 from safetensors.numpy import save_file
 
 from understudy.errors import UnderstudyError
-from understudy.sessions.training.initial_predictions import read_given, read_predictions
+from understudy.labels.predictions import read_predictions, read_with_notes
 
 IDS = ("cats/a.jpg", "cats/b.jpg", "dogs/c.jpg", "dogs/d.jpg")
 CLASSES = ("cat", "dog", "fox")
@@ -81,7 +81,7 @@ def as_exported_parquet(path: Path) -> Path:
     [as_npy, as_npz, as_bare_npz, as_safetensors, as_wide_csv, as_long_jsonl, as_nested_jsonl, as_exported_parquet],
 )
 def test_predictions_come_from_any_of_these_files(make: Callable[[Path], Path], tmp_path: Path) -> None:
-    given = read_given(make(tmp_path), IDS, CLASSES)
+    given = read_with_notes(make(tmp_path), IDS, CLASSES)
     np.testing.assert_allclose(given.probs, PROBS, atol=1e-6)
     assert given.probs.dtype == np.float32
     assert given.notes == ()
@@ -89,7 +89,7 @@ def test_predictions_come_from_any_of_these_files(make: Callable[[Path], Path], 
 
 def read(folder: Path, text: str, name: str = "p.csv") -> tuple[np.ndarray, str]:
     (folder / name).write_text(text)
-    given = read_given(folder / name, IDS, CLASSES)
+    given = read_with_notes(folder / name, IDS, CLASSES)
     np.testing.assert_allclose(given.probs.sum(1), 1, atol=1e-6)
     return given.probs, " | ".join(given.notes)
 
@@ -98,7 +98,7 @@ def test_items_without_a_prediction_start_even_and_unknown_ones_are_left_out(tmp
     probs, notes = read(tmp_path, "id,cat,dog,fox\n/data/cats/b.jpg,1,0,0\nelse.jpg,1,0,0\n")
     np.testing.assert_allclose(probs, [EVEN, [1.0, 0, 0], EVEN, EVEN], atol=1e-6)
     assert "1 items of the file are not in the pool and were left out: else.jpg" in notes
-    assert "3 items have no prediction and start even: cats/a.jpg, dogs/c.jpg, dogs/d.jpg" in notes
+    assert "3 items have no prediction and start uniform: cats/a.jpg, dogs/c.jpg, dogs/d.jpg" in notes
 
 
 def test_what_a_person_should_know_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -112,7 +112,7 @@ def test_scores_are_scaled_and_it_is_said(tmp_path: Path) -> None:
     np.testing.assert_allclose(probs[0], [0.75, 0.25, 0])
     np.testing.assert_allclose(probs[1], 1 / 3)
     assert "1 items had scores that were scaled to sum to 1: cats/a.jpg" in notes
-    assert "1 items have only zeros and start even: cats/b.jpg" in notes
+    assert "1 items have only zeros and start uniform: cats/b.jpg" in notes
     assert "1 classes have no prediction in the file and start at 0: fox" in notes
 
 
@@ -137,9 +137,9 @@ def test_broken_lines_are_noted_and_the_others_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("id,cat,dog,fox\ncats/a.jpg,-1.5,2,0\n", r"'cats/a.jpg' has the score -1.5; .* apply a softmax first"),
+        ("id,cat,dog,fox\ncats/a.jpg,-1.5,2,0\n", r"'cats/a.jpg' has the score -1.5, .* apply a softmax first"),
         ("id,cat,dog,fox\ncats/a.jpg,inf,2,0\n", "the score inf"),
-        ("id,cat,dog,fox\ncats/a.jpg,much,2,0\n", "line 2: 'much' is no number"),
+        ("id,cat,dog,fox\ncats/a.jpg,much,2,0\n", "line 2: 'much' is not a number"),
         ("id,cat,dog\ncats/a.jpg,1,0\ncats/a.jpg,1,0\n", "more than one row for 'cats/a.jpg'"),
         ("id,label,score\ncats/a.jpg,cat,1\ncats/a.jpg,cat,0\n", "line 3: 'cats/a.jpg' has 'cat' twice"),
         ("id,cat,dog\nx.jpg,1,0\n", "none is in both: check the column id"),
@@ -161,7 +161,7 @@ def test_arrays_that_cannot_be_used_are_refused_in_one_line(tmp_path: Path) -> N
         elif arrays:
             np.savez(tmp_path / name, **arrays)  # type: ignore[arg-type]
         with pytest.raises(UnderstudyError, match=problem) as found:
-            read_given(tmp_path / name, IDS, CLASSES)
+            read_with_notes(tmp_path / name, IDS, CLASSES)
         assert "\n" not in str(found.value)
 
     refused("3 rows for 4 items", probs=PROBS[:3])
@@ -181,5 +181,5 @@ def test_arrays_that_cannot_be_used_are_refused_in_one_line(tmp_path: Path) -> N
     refused("no such file", "none.csv")
     refused("no such file", "none.safetensors")
     refused("give one of .npy", "p.txt")
-    with pytest.raises(UnderstudyError, match="add the classes first"):
-        read_given(as_npy(tmp_path), IDS, ())
+    with pytest.raises(UnderstudyError, match="add them first"):
+        read_with_notes(as_npy(tmp_path), IDS, ())
