@@ -72,7 +72,7 @@ export function keyOf(action: Action, map: KeyMap = {}): string {
   return map[action] ?? ACTIONS.find((each) => each.action === action)?.key ?? "";
 }
 
-/** The key of a press, or null where it is no business of ours (with Ctrl, Alt or Meta; a lone Shift). */
+/** The key of a press, or null where it is not for us (with Ctrl, Alt or Meta; a lone Shift). */
 export function nameOf(
   event: Pick<KeyboardEvent, "key" | "code" | "shiftKey" | "ctrlKey" | "metaKey" | "altKey">,
 ): string | null {

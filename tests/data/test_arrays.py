@@ -47,14 +47,13 @@ def rows(pool: Pool) -> list[int]:
     return pool.labels.tolist()
 
 
+READ = {False: arrays.MAX_BYTES_READ, True: 0}  # bytes, by whether an array counts as large
+
+
 @pytest.mark.parametrize("large", [False, True], ids=["read", "mapped"])
 @pytest.mark.parametrize("name", ["a.npz", "a.safetensors"])
-def test_the_benchmark_form_gives_pool_and_test_set(
-    name: str, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if large:
-        monkeypatch.setattr(arrays, "MIN_MAPPED_BYTES", 0)
-    dataset = load_arrays(write(tmp_path / name, BENCHMARK))
+def test_the_benchmark_form_gives_pool_and_test_set(name: str, large: bool, tmp_path: Path) -> None:
+    dataset = load_arrays(write(tmp_path / name, BENCHMARK), max_bytes_read=READ[large])
     assert dataset.test is not None
     assert dataset.name == "a"
     assert dataset.pool.classes == dataset.test.classes == ("0", "1", "2")
@@ -71,16 +70,12 @@ def test_the_benchmark_form_gives_pool_and_test_set(
 @pytest.mark.parametrize("large", [False, True], ids=["read", "mapped"])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["<f4", ">f8", "<f2", "<i4", "|u1", "|b1"])
-def test_a_plain_file_of_features_keeps_its_type(
-    dtype: str, order: Any, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if large:
-        monkeypatch.setattr(arrays, "MIN_MAPPED_BYTES", 0)
+def test_a_plain_file_of_features_keeps_its_type(dtype: str, order: Any, large: bool, tmp_path: Path) -> None:
     stored = np.asarray(RNG.integers(0, 2, (5, 4)).astype(dtype), order=order)
     np.save(tmp_path / "x.npy", stored)
     np.savez(tmp_path / "x.npz", X=stored)
     for suffix in (".npy", ".npz"):
-        pool = load_arrays(tmp_path / f"x{suffix}").pool
+        pool = load_arrays(tmp_path / f"x{suffix}", max_bytes_read=READ[large]).pool
         assert features(pool).dtype == np.dtype(dtype)
         assert np.array_equal(features(pool), stored)
         assert isinstance(features(pool), np.memmap) == large
@@ -88,9 +83,8 @@ def test_a_plain_file_of_features_keeps_its_type(
         assert pool.faults == ()
 
 
-def test_what_is_compressed_is_read_however_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "MIN_MAPPED_BYTES", 0)
-    pool = load_arrays(write(tmp_path / "a.npz", BENCHMARK, compressed=True)).pool
+def test_what_is_compressed_is_read_however_large(tmp_path: Path) -> None:
+    pool = load_arrays(write(tmp_path / "a.npz", BENCHMARK, compressed=True), max_bytes_read=0).pool
     assert not isinstance(features(pool), np.memmap)
     assert np.array_equal(features(pool), BENCHMARK["X"])
 
@@ -251,17 +245,13 @@ def test_nothing_is_ever_unpickled(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("large", [False, True], ids=["read", "mapped"])
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors"])
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.99])
-def test_a_truncated_file_gets_one_line(
-    suffix: str, share: float, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if large:
-        monkeypatch.setattr(arrays, "MIN_MAPPED_BYTES", 0)
+def test_a_truncated_file_gets_one_line(suffix: str, share: float, large: bool, tmp_path: Path) -> None:
     path = tmp_path / f"a{suffix}"
     np.save(path, X) if suffix == ".npy" else write(path, BENCHMARK)
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * share)])
     with pytest.raises(UnderstudyError, match=rf"broken, truncated or not a \{suffix} file \(.*\); write it again"):
-        load_arrays(path)
+        load_arrays(path, max_bytes_read=READ[large])
 
 
 def test_a_member_whose_bytes_have_changed_is_found_by_its_checksum(tmp_path: Path) -> None:

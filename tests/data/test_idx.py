@@ -93,10 +93,10 @@ def test_three_files_are_not_the_set(tmp_path: Path) -> None:
         idx.load(tmp_path)  # it vanished since it was found
 
 
-def test_a_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idx, "MAX_BYTES", 5000)
+def test_a_gzip_bomb_is_refused(tmp_path: Path) -> None:
+    folder = official(tmp_path)
     with pytest.raises(UnderstudyError, match=f"{IMAGES}.gz .*more than 5,000 bytes"):
-        load_named("fashion_mnist", folder=official(tmp_path))
+        idx.content_of(folder, IMAGES, max_bytes=5000)
 
 
 def test_there_is_a_name_for_each_class() -> None:

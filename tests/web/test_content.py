@@ -15,7 +15,6 @@ from tests.web.serving import Served
 from understudy.data.items import ArrayImages, ImageFiles, Texts
 from understudy.data.pool import Pool
 from understudy.errors import NotFound
-from understudy.web import content as module
 from understudy.web.content import TEXT, Contents
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
@@ -93,17 +92,13 @@ def test_a_vanished_picture_is_said_plainly(tmp_path: Path) -> None:
         Contents().content(pool, 0)
 
 
-def test_a_huge_picture_is_made_smaller_and_an_absurd_one_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_huge_picture_is_made_smaller_and_an_absurd_one_refused(tmp_path: Path) -> None:
     path = picture(tmp_path, "a.png", (3000, 100))
-    monkeypatch.setattr(module, "MAX_BYTES_AS_IS", 1000)
-    found = Contents().content(pool_of(path), 0)
+    found = Contents(max_bytes_as_is=1000).content(pool_of(path), 0)
     with Image.open(io.BytesIO(found.body)) as shown:
         assert shown.size == (2048, 68)
-    monkeypatch.setattr(module, "MAX_PIXELS", 1000)
     with pytest.raises(NotFound, match="more than"):
-        Contents().content(pool_of(path), 0)
+        Contents(max_pixels=1000).content(pool_of(path), 0)
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.png"])
@@ -135,9 +130,8 @@ def test_texts_are_plain_and_have_no_thumbnail() -> None:
         Contents().thumbnail(pool, 0)
 
 
-def test_converted_pictures_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_CACHED_BYTES", 5000)
-    contents = Contents()
+def test_converted_pictures_are_kept_within_bounds() -> None:
+    contents = Contents(max_cached_bytes=5000)
     pool = Pool(
         tuple(map(str, range(50))), ArrayImages(np.random.default_rng(0).integers(0, 255, (50, 20, 20), np.uint8))
     )
@@ -149,13 +143,10 @@ def test_converted_pictures_are_kept_within_bounds(monkeypatch: pytest.MonkeyPat
     assert contents.size == sum(len(kept.body) for kept in contents.kept.values())
 
 
-def test_large_files_are_read_two_at_a_time_and_small_ones_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "MAX_BYTES_AS_IS", 10_000)
+def test_large_files_are_read_two_at_a_time_and_small_ones_meanwhile(tmp_path: Path) -> None:
     together = Together([picture(tmp_path, "a.png", (200, 100)), picture(tmp_path, "b.png")])
     assert together.paths[0].stat().st_size > 10_000 > together.paths[1].stat().st_size
-    contents, pool = Contents(), Pool(("a", "b"), together)
+    contents, pool = Contents(max_bytes_as_is=10_000), Pool(("a", "b"), together)
     with ThreadPoolExecutor(12) as threads:
         found = [threads.submit(contents.thumbnail, pool, 0) for _ in range(10)]
         small = threads.submit(contents.content, pool, 1)

@@ -8,12 +8,10 @@ import uuid
 from collections.abc import Iterator
 
 import httpx
-import pytest
 
 from tests.waiting import wait_until
 from tests.web.serving import Served, served
 from understudy.sessions.session import Session
-from understudy.web import live_status as module
 from understudy.web.session_holder import SessionHolder
 
 
@@ -114,8 +112,8 @@ def test_open_streams_do_not_hold_up_the_end(session: Session) -> None:
     wait_until(lambda: "ann" not in session.status().online)
 
 
-def test_a_quiet_stream_beats_now_and_then(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HEARTBEAT", 0.2)
+def test_a_quiet_stream_beats_now_and_then(server: Served) -> None:
+    server.app.state.live.heartbeat = 0.2
     with server.client.stream("GET", "/api/live") as answer:
         assert any(line.startswith(":") for line in answer.iter_lines())
 

@@ -115,17 +115,15 @@ def test_a_call_that_cannot_work_is_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_a_taken_port_is_said_and_without_one_the_next_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_taken_port_is_said_and_without_one_the_next_is_tried() -> None:
     with listen(Address(port=0)) as first:
         taken = first.getsockname()[1]
         with pytest.raises(UnderstudyError, match=rf"port {taken} of 127\.0\.0\.1 .*another --port"):
             listen(Address(port=taken))
-        monkeypatch.setattr("understudy.web.server.FIRST_PORT", taken)
-        with listen(Address()) as second:
+        with listen(Address(), range(taken, taken + 11)) as second:
             assert taken < second.getsockname()[1] <= taken + 10
-        monkeypatch.setattr("understudy.web.server.PORTS_TRIED", 1)
         with pytest.raises(UnderstudyError, match="none of the ports"):
-            listen(Address())
+            listen(Address(), [taken])
 
 
 def test_an_answer_is_sent_at_once_and_not_held_back_until_there_is_more() -> None:

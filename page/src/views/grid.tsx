@@ -36,7 +36,7 @@ export function GridView() {
   const latest = useRef<number | null>(null);
   const heading = useRef<HTMLHeadingElement>(null);
   const open = async (wanted: number, byItself = false) => {
-    if (!byItself) heading.current?.focus({ preventScroll: true }); // so that Enter confirms, and is no second click
+    if (!byItself) heading.current?.focus({ preventScroll: true }); // so that Enter confirms, and is not a second click
     latest.current = wanted;
     setIndex(wanted);
     setTiles(null);

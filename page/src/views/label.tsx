@@ -124,7 +124,7 @@ export function LabelView() {
   const now = screen.value;
   const question = now?.question;
   const said = answered.value;
-  // After a click the focus goes to the item, so that the keys work at once and Space is no second click.
+  // After a click the focus goes to the item, so that the keys work at once and Space is not a second click.
   const click = (act: () => void) => () => {
     act();
     stage.current?.focus({ preventScroll: true });

@@ -15,6 +15,15 @@ const HEADINGS: Record<string, string> = {
   enough: "Probably enough",
 };
 
+function PutBack({ what, name }: { what: "skipped" | "dont_know"; name: string }) {
+  const putBack = () => decideElsewhere("api/put-back", { what }, { item: null, id: null }, `${name} items put back`);
+  return (
+    <button type="button" data-testid={`put-back-${name}`} onClick={putBack}>
+      Put back
+    </button>
+  );
+}
+
 function People({ people }: { people: Person[] }) {
   return (
     <div class="scroll-x">
@@ -123,13 +132,11 @@ export function ProgressView() {
   const train = async () => {
     try {
       await post("api/train", { annotator: annotator.value });
-      say("Training has been asked for.");
+      say("Training requested.");
     } catch (error) {
       say(error instanceof Failure ? error.message : String(error), "bad");
     }
   };
-  const putBack = (what: "skipped" | "dont_know", words: string) =>
-    decideElsewhere("api/put-back", { what }, { item: null, id: null }, words);
   if (!now) return null;
   if (!progress)
     return (
@@ -157,15 +164,15 @@ export function ProgressView() {
               : "accuracy, not measured yet"}
           </span>
           {now.audit_missing > 0 && (
-            <span data-testid="audit-missing" title="Skipped, or nobody could tell: the accuracy is silent on them">
-              {number(now.audit_missing)} of the items drawn by lot{" "}
+            <span data-testid="audit-missing" title="Skipped, or nobody could tell: they do not count in the accuracy">
+              {number(now.audit_missing)} {now.audit_missing === 1 ? "audit item" : "audit items"}{" "}
               {now.audit_missing === 1 ? "has no answer" : "have no answer"}
             </span>
           )}
         </div>
         <div>
           <b>{number(now.audited)}</b>
-          <span title="Items drawn by lot, never trained on: the model is scored on them">audit items answered</span>
+          <span title="A random sample that is never trained on: the model is scored on it">audit items answered</span>
         </div>
         <div class="figure-train">
           <b class="words">{trainingWords(now)}</b>
@@ -233,27 +240,11 @@ export function ProgressView() {
         <ul class="aside">
           <li>
             <b>{number(now.skipped)}</b> skipped{" "}
-            {now.skipped > 0 && (
-              <button
-                type="button"
-                data-testid="put-back-skipped"
-                onClick={() => putBack("skipped", "skipped items put back")}
-              >
-                Put back
-              </button>
-            )}
+            {now.skipped > 0 && <PutBack what="skipped" name="skipped" />}
           </li>
           <li>
             <b>{number(now.unknown)}</b> nobody could tell{" "}
-            {now.unknown > 0 && (
-              <button
-                type="button"
-                data-testid="put-back-unknown"
-                onClick={() => putBack("dont_know", "unknown items put back")}
-              >
-                Put back
-              </button>
-            )}
+            {now.unknown > 0 && <PutBack what="dont_know" name="unknown" />}
           </li>
           <li>
             <b>{number(now.bad)}</b> bad, out of the pool
@@ -270,7 +261,7 @@ export function ProgressView() {
       {progress.failures.length > 0 && (
         <section class="panel bad" data-testid="failures">
           <h2>Trainings that failed</h2>
-          <p>Labelling goes on with the model before. Nothing is lost.</p>
+          <p>Labelling goes on with the previous model. Nothing is lost.</p>
           <ul class="plain">
             {progress.failures
               .slice(-5)

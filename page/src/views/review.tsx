@@ -41,7 +41,7 @@ export function ReviewView() {
     setDone([...done, now]);
     setDoubts(doubts.filter((doubt) => doubt !== now));
     setAt(Math.max(0, Math.min(at, doubts.length - 2)));
-    card.current?.focus({ preventScroll: true }); // so that Enter is no second click
+    card.current?.focus({ preventScroll: true }); // so that Enter is not a second click
     say(words);
   };
   const keep = () => {

@@ -85,8 +85,8 @@ export function TopBar() {
           data-testid="accuracy"
           title={
             interval
-              ? `The last model is right on ${percent(accuracy ?? 0, 1)} of ${now.audited} items drawn by lot. 95% sure: between ${percent(interval[0], 1)} and ${percent(interval[1], 1)}.`
-              : "Measured on items drawn by lot, after the first training."
+              ? `The last model is right on ${percent(accuracy ?? 0, 1)} of ${now.audited} random audit items. 95% confidence interval: ${percent(interval[0], 1)} to ${percent(interval[1], 1)}.`
+              : "Measured on random audit items, after the first training."
           }
         >
           {accuracy === null ? (

@@ -9,7 +9,7 @@ import { percent } from "../words.ts";
 
 const PAUSE = 200; // ms: who is that fast does not read it
 const AGAIN = 2000;
-const AWAY = "Known again when the server is back.";
+const AWAY = "Available again when the server is back.";
 
 export function WhyThisOne({ item, kind }: { item: number; kind: string }) {
   const [why, setWhy] = useState<Why | null>(null);
@@ -58,7 +58,7 @@ export function WhyThisOne({ item, kind }: { item: number; kind: string }) {
                 {why.teaches.slice(0, 6).map((row) => (
                   <figure key={row.item}>
                     <Thumb item={row.item} kind={kind} alt={`item ${row.item}`} />
-                    <figcaption title="share of its doubt that would go">{percent(row.share)}</figcaption>
+                    <figcaption title="share of its uncertainty that would go">{percent(row.share)}</figcaption>
                   </figure>
                 ))}
               </div>

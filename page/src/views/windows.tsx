@@ -28,7 +28,7 @@ export function Help() {
         {row("a … t", "Grid: take a tile out, or in again")}
       </dl>
       <p class="faint">
-        Some items are drawn by lot to measure the model honestly: they are never trained on, and have no suggestion.
+        Some items are random audit items, which measure the model: they are never trained on, and have no suggestion.
         Keys can be changed in the settings.
       </p>
     </Dialog>
@@ -58,7 +58,7 @@ function KeyChanger() {
   return (
     <details>
       <summary>Change keys</summary>
-      <p class="faint">Choose one, then press the new key; Esc leaves it. Your key goes before the usual one.</p>
+      <p class="faint">Choose one, then press the new key; Esc cancels. Your key takes precedence over the default one.</p>
       <ul class="remap">
         {rows.map(({ id, words, key }) => (
           <li key={id}>
@@ -117,7 +117,7 @@ export function SettingsWindow({ onLeave }: { onLeave: () => void }) {
           value={theme.value}
           onChange={(event) => (theme.value = event.currentTarget.value as "auto")}
         >
-          <option value="auto">as the system</option>
+          <option value="auto">same as the system</option>
           <option value="light">light</option>
           <option value="dark">dark</option>
         </select>

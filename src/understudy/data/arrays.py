@@ -23,8 +23,8 @@ from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError, UsageError
 
 SUFFIXES: Final = (".npy", ".npz", ".safetensors")
-MIN_MAPPED_BYTES: Final = 2**26  # bytes: an array above this is mapped
-BYTES_PER_BLOCK: Final = 2**24  # bytes looked at in one go
+MAX_BYTES_READ: Final = 2**26  # an array above this is mapped
+BYTES_PER_BLOCK: Final = 2**24  # of features that are checked at a time
 
 # The names an array may have in its file, by what it is.
 KEYS: Final = {
@@ -41,13 +41,16 @@ SAFE_TYPES: Final = {
 }  # fmt: skip
 
 
-def load_arrays(path: Path, classes: Sequence[str] | None = None) -> Dataset:
-    """The pool in an array file, and the test set if the file has one. Rows that are not finite are its faults."""
-    readers: dict[str, Callable[[Path], Mapping[str, np.ndarray]]] = {
+def load_arrays(path: Path, classes: Sequence[str] | None = None, *, max_bytes_read: int = MAX_BYTES_READ) -> Dataset:
+    """The pool in an array file, and the test set if the file has one. Rows that are not finite are its faults.
+
+    An array of more than `max_bytes_read` is mapped, not read.
+    """
+    readers: dict[str, Callable[[Path, int], Mapping[str, np.ndarray]]] = {
         ".npy": _read_npy, ".npz": _read_npz, ".safetensors": _read_safetensors
     }  # fmt: skip
     try:
-        found = readers[path.suffix.lower()](path)
+        found = readers[path.suffix.lower()](path, max_bytes_read)
     except FileNotFoundError as error:
         raise UsageError(f"{path}: no such file") from error
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, SafetensorError, ValueError) as error:
@@ -180,12 +183,13 @@ def _texts_of(values: np.ndarray) -> list[str]:
     return [make_printable(text.strip()) for text in texts.tolist()]
 
 
-def _read_npy(path: Path) -> dict[str, np.ndarray]:
+def _read_npy(path: Path, max_bytes_read: int) -> dict[str, np.ndarray]:
+    size = path.stat().st_size
     with path.open("rb") as stream:
-        return {"X": _array_at(path, stream, path.name, path.stat().st_size)}
+        return {"X": _array_at(stream, path.name, size, path if size > max_bytes_read else None)}
 
 
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
+def _read_npz(path: Path, max_bytes_read: int) -> dict[str, np.ndarray]:
     """The arrays that mean something to us; others are named but not read."""
     known = {key for keys in KEYS.values() for key in keys}
     found: dict[str, np.ndarray] = {}
@@ -195,16 +199,13 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
             raise UnderstudyError(f"{path.name} has no array X or features; it has {', '.join(members) or 'none'}")
         for key in [key for key in members if key in known]:
             info = members[key]
-            if (
-                info.compress_type == zipfile.ZIP_STORED
-                and info.file_size > MIN_MAPPED_BYTES
-                and not info.flag_bits & 1
-            ):
+            is_plain = info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1
+            if is_plain and info.file_size > max_bytes_read:
                 stream.seek(_data_offset(stream, info))
-                found[key] = _array_at(path, stream, key, info.file_size)
+                found[key] = _array_at(stream, key, info.file_size, path)
             else:
                 with cast(BufferedIOBase, archive.open(info)) as member:
-                    found[key] = _array_at(None, member, key, info.file_size)
+                    found[key] = _array_at(member, key, info.file_size, None)
     return found
 
 
@@ -215,16 +216,16 @@ def _data_offset(stream: BufferedIOBase, info: zipfile.ZipInfo) -> int:
     return info.header_offset + 30 + int.from_bytes(name, "little") + int.from_bytes(extra, "little")
 
 
-def _array_at(path: Path | None, stream: BufferedIOBase, name: str, size: int) -> np.ndarray:
-    """The array in numpy's format that begins here: a map of `path` if it is large and a path is given."""
+def _array_at(stream: BufferedIOBase, name: str, size: int, mapped: Path | None) -> np.ndarray:
+    """The array in numpy's format that begins here, read or, where a path is given, mapped from it."""
     version = npy.read_magic(stream)
     header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran_order, dtype = header(stream)
     if dtype.hasobject:
         raise UnderstudyError(f"{name} holds Python objects, which are never unpickled; save numbers or strings")
-    if path is not None and size > MIN_MAPPED_BYTES:
+    if mapped is not None:
         order: Literal["C", "F"] = "F" if fortran_order else "C"
-        return np.memmap(path, dtype, "r", stream.tell(), shape, order)
+        return np.memmap(mapped, dtype, "r", stream.tell(), shape, order)
     count = int(np.prod(shape, dtype=object))
     if count * dtype.itemsize > size:
         raise ValueError(f"{name} should have {count * dtype.itemsize:,} bytes and has {size:,}")
@@ -239,7 +240,7 @@ def _array_at(path: Path | None, stream: BufferedIOBase, name: str, size: int) -
     return values.reshape(shape[::-1]).T if fortran_order else values.reshape(shape)
 
 
-def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
+def _read_safetensors(path: Path, max_bytes_read: int) -> dict[str, np.ndarray]:
     with safe_open(path, framework="numpy") as checked:  # it looks over the header, sizes and all
         keys = list(checked.keys())
     with path.open("rb") as stream:
@@ -254,7 +255,7 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
             )
         first, last = entry["data_offsets"]
         dtype, shape = np.dtype(SAFE_TYPES[entry["dtype"]]), tuple(entry["shape"])
-        if last - first > MIN_MAPPED_BYTES:
+        if last - first > max_bytes_read:
             found[key] = np.memmap(path, dtype, "r", 8 + length + first, shape)
         else:
             content = np.fromfile(path, np.uint8, last - first, offset=8 + length + first)

@@ -77,7 +77,7 @@ def rows_of(names: Sequence[str], classes: Sequence[str], items: Sequence[str]) 
 
 
 def unknown_names(names: Iterable[str], classes: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The labels that are not a known class, each with its problem and its remedy; "" is no label."""
+    """The labels that are not a known class, each with its problem and its remedy; "" stands for none."""
     known = {*classes, ""}
     unknown = [name for name in dict.fromkeys(names) if name not in known]
     return {

@@ -46,7 +46,13 @@ class Content:
 class Contents:
     """The contents of a pool's items. Converted pictures are kept for a while, as many as fit."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        max_bytes_as_is: int = MAX_BYTES_AS_IS,
+        max_cached_bytes: int = MAX_CACHED_BYTES,
+        max_pixels: int = MAX_PIXELS,
+    ) -> None:
+        self.max_bytes_as_is, self.max_cached_bytes, self.max_pixels = max_bytes_as_is, max_cached_bytes, max_pixels
         self.kept: OrderedDict[str, Content] = OrderedDict()
         self.size = 0
         self.lock = threading.Lock()
@@ -62,29 +68,46 @@ class Contents:
     def thumbnail(self, pool: Pool, row: int) -> Content:
         """The item, small. Texts have none."""
         with self.room_for(pool, row):
-            items, raw = read_item(pool, row)
+            items, raw = _read_item(pool, row)
             if items.kind == "text":
                 raise NotFound("a text has no thumbnail; ask for its content")
             if not isinstance(items, ArrayImages):
-                _type_as_is(raw, pool.ids[row])  # an error for what is not a picture
+                self.type_as_is(raw, pool.ids[row])  # an error for what is not a picture
             return self.convert(items, row, raw, THUMBNAIL_SIDE)
 
     def room_for(self, pool: Pool, row: int) -> AbstractContextManager[object]:
         """Waits for its turn before a large file is even read: a dozen at once would fill the memory."""
         stamp = pool.items.stamp(row) if pool.items is not None and 0 <= row < len(pool) else None
-        return nullcontext() if stamp is None or stamp[0] <= MAX_BYTES_AS_IS else self.large
+        return nullcontext() if stamp is None or stamp[0] <= self.max_bytes_as_is else self.large
 
     def make_content(self, pool: Pool, row: int) -> Content:
-        items, raw = read_item(pool, row)
+        items, raw = _read_item(pool, row)
         if items.kind == "text":
             text, _ = _decode(items, row, raw)
             assert isinstance(text, str)
             return Content(text.encode("utf-8", "replace"), TEXT, _tag_of(raw, "text"))
         if not isinstance(items, ArrayImages):
-            media_type = _type_as_is(raw, pool.ids[row])
+            media_type = self.type_as_is(raw, pool.ids[row])
             if media_type is not None:
                 return Content(raw, media_type, _tag_of(raw, "raw"))
         return self.convert(items, row, raw, MAX_SIDE)
+
+    def type_as_is(self, raw: bytes, name: str) -> str | None:
+        """The type under which these bytes may be sent as they are; None if they must be converted first."""
+        try:
+            # Named formats only: Pillow has readers that start other programs.
+            with Image.open(io.BytesIO(raw), formats=FORMATS_READ) as image:
+                width, height = image.size
+                if width * height > self.max_pixels:
+                    raise _not_shown(name, f"{width:,} x {height:,} pixels, more than {self.max_pixels:,}")
+                plain = image.mode in EIGHT_BITS or (
+                    image.mode in ("CMYK", "YCbCr") and image.format in ("JPEG", "MPO")
+                )
+                return SERVED_AS_IS.get(image.format or "") if plain and len(raw) <= self.max_bytes_as_is else None
+        except NotFound:
+            raise
+        except Exception as error:  # whatever Pillow's readers happen to meet the damage with
+            raise _not_shown(name, "not a picture that can be shown") from error
 
     def convert(self, items: Items, row: int, raw: bytes, side: int) -> Content:
         tag = _tag_of(raw, str(side))
@@ -103,13 +126,13 @@ class Contents:
             if tag not in self.kept:
                 self.kept[tag] = made
                 self.size += len(body)
-            while self.size > MAX_CACHED_BYTES:
+            while self.size > self.max_cached_bytes:
                 _, oldest = self.kept.popitem(last=False)
                 self.size -= len(oldest.body)
         return made
 
 
-def read_item(pool: Pool, row: int) -> tuple[Items, bytes]:
+def _read_item(pool: Pool, row: int) -> tuple[Items, bytes]:
     if pool.items is None:
         raise NotFound("this project has features only, nothing to look at; make it from the items themselves")
     if not 0 <= row < len(pool):
@@ -129,22 +152,6 @@ def _decode(items: Items, row: int, raw: bytes) -> tuple[Image.Image | str, obje
 
 def _not_shown(name: str, problem: str) -> NotFound:
     return NotFound(f"{name}: {problem}; put it back, or mark it as a bad item")
-
-
-def _type_as_is(raw: bytes, name: str) -> str | None:
-    """The type under which these bytes may be sent as they are; None if they must be converted first."""
-    try:
-        # Named formats only: Pillow has readers that start other programs.
-        with Image.open(io.BytesIO(raw), formats=FORMATS_READ) as image:
-            width, height = image.size
-            if width * height > MAX_PIXELS:
-                raise _not_shown(name, f"{width:,} x {height:,} pixels, more than {MAX_PIXELS:,}")
-            plain = image.mode in EIGHT_BITS or (image.mode in ("CMYK", "YCbCr") and image.format in ("JPEG", "MPO"))
-            return SERVED_AS_IS.get(image.format or "") if plain and len(raw) <= MAX_BYTES_AS_IS else None
-    except NotFound:
-        raise
-    except Exception as error:  # whatever Pillow's readers happen to meet the damage with
-        raise _not_shown(name, "not a picture that can be shown") from error
 
 
 def _shrink(items: Items, row: int, raw: bytes, side: int) -> Image.Image:

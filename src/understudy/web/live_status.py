@@ -16,15 +16,15 @@ from understudy.web.session_holder import SessionHolder
 
 log = logging.getLogger("understudy.web")
 
-HEARTBEAT: Final = 15.0  # seconds; also how soon a page notices that its server is gone
-RETRY: Final = 1000  # milliseconds until a page that lost the server asks again
+HEARTBEAT_SECONDS: Final = 15.0  # also how soon a page notices that its server is gone
+RETRY_MILLISECONDS: Final = 1000  # until a page that lost the server asks again
 
 
 class LiveStatus:
     """The latest status, and who waits for the next one. All of it lives in the server's loop but the watcher."""
 
-    def __init__(self, holder: SessionHolder) -> None:
-        self.holder = holder
+    def __init__(self, holder: SessionHolder, heartbeat: float = HEARTBEAT_SECONDS) -> None:
+        self.holder, self.heartbeat = holder, heartbeat
         self.latest = b""
         self.changed = asyncio.Event()
         self.ended = threading.Event()
@@ -72,7 +72,7 @@ class LiveStatus:
         self.listeners += 1
         try:
             sent = await run_in_threadpool(_status_event, self.holder)
-            yield format_sse_event(retry=RETRY) + sent
+            yield format_sse_event(retry=RETRY_MILLISECONDS) + sent
             while not self.ended.is_set():
                 if present is None and annotator is not None and self.holder.session is not None:
                     present = self.holder.session
@@ -83,7 +83,7 @@ class LiveStatus:
                     yield sent
                     continue
                 try:
-                    await asyncio.wait_for(changed.wait(), HEARTBEAT)
+                    await asyncio.wait_for(changed.wait(), self.heartbeat)
                 except TimeoutError:
                     yield KEEPALIVE_COMMENT
         finally:

@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from understudy.web.connections import Connection
 from understudy.web.live_status import LiveStatus
 from understudy.web.session_holder import SessionHolder
 
-PORTS_TRIED: Final = 11
+USUAL_PORTS: Final = range(FIRST_PORT, FIRST_PORT + 11)
 SHUTDOWN_SECONDS: Final = 1  # for calls under way; live streams are ended before that
 SECONDS_BEFORE_BROWSER: Final = 2.5  # a project that cannot be opened mostly says so in this time
 
@@ -178,9 +178,9 @@ def make_server(holder: SessionHolder, access: Access) -> Server:
     return Server(config, app.state.live)
 
 
-def listen(place: Address) -> socket.socket:
-    """A socket on the port, or on the first free one where none was given."""
-    ports = [place.port] if place.port is not None else list(range(FIRST_PORT, FIRST_PORT + PORTS_TRIED))
+def listen(place: Address, usual: Sequence[int] = USUAL_PORTS) -> socket.socket:
+    """A socket on the port, or on the first free one of the usual ones where none was given."""
+    ports = [place.port] if place.port is not None else usual
     host = "0.0.0.0" if place.host in ("", "*") else place.host
     try:
         family, _, _, _, found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]

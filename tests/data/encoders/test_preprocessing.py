@@ -106,14 +106,13 @@ def test_a_wrong_option_is_named(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize("size", [(2000, 40), (30, 1000), (1000, 1)])
 @pytest.mark.parametrize("crop", [1.0, 0.875])
 def test_of_a_narrow_image_the_middle_is_the_same_but_for_rounding(
-    size: tuple[int, int], interpolation: Interpolation, crop: float, monkeypatch: pytest.MonkeyPatch
+    size: tuple[int, int], interpolation: Interpolation, crop: float
 ) -> None:
     # No black and white: what overshoots them is cut, and whether rows or columns come first then shows.
     noise = Image.fromarray(np.random.default_rng(0).integers(80, 176, (size[1], size[0], 3), dtype=np.uint8))
     preprocessing = Preprocessing(size=32, resize="crop", crop=crop, interpolation=interpolation)
     got = preprocessing.resize_to_shape(noise).astype(int)
-    monkeypatch.setattr("understudy.data.encoders.preprocessing.NARROW", np.inf)
-    expected = preprocessing.resize_to_shape(noise)
+    expected = preprocessing.resize_to_shape(noise, narrow=np.inf)
     assert np.abs(got - expected).max() <= 2  # of 255: it is rounded twice, after rows and after columns
 
 

@@ -82,14 +82,14 @@ def parse(content: bytes, name: str, axes: int) -> np.ndarray:
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
 
 
-def content_of(folder: Path, name: str) -> bytes:
-    """A file's bytes, unpacked if it is packed."""
+def content_of(folder: Path, name: str, max_bytes: int = MAX_BYTES) -> bytes:
+    """A file's bytes, unpacked if it is packed; an error if they are more than `max_bytes`."""
     for path in (folder / f"{name}.gz", folder / name):
         try:
             with path.open("rb") as file:
                 packed = file.read(2) == b"\x1f\x8b"  # by its content: names are changed by browsers
                 file.seek(0)
-                content = _limit_size(gzip.GzipFile(fileobj=file) if packed else file, path)
+                content = _read_at_most(max_bytes, gzip.GzipFile(fileobj=file) if packed else file, path)
         except FileNotFoundError:
             continue
         except (OSError, EOFError, zlib.error) as error:
@@ -100,10 +100,10 @@ def content_of(folder: Path, name: str) -> bytes:
     )
 
 
-def _limit_size(file: io.BufferedIOBase, path: Path) -> bytes:
-    content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise _broken(str(path), f"it has more than {MAX_BYTES:,} bytes")
+def _read_at_most(max_bytes: int, file: io.BufferedIOBase, path: Path) -> bytes:
+    content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise _broken(str(path), f"it has more than {max_bytes:,} bytes")
     return content
 
 

@@ -36,7 +36,7 @@ def advice(statuses: Sequence[DatasetStatus]) -> list[str]:
         "or put it into one of the folders that are looked into:",
         *(f"  {place}" for place in _common_places(missing[0])),
         "what belongs there:",
-        *(line for status in missing for line in _wanted(status.source, width)),
+        *(line for status in missing for line in _list_wanted(status.source, width)),
         f"what is kept elsewhere is found if {DATA} names the folder",
     ]
 
@@ -47,7 +47,7 @@ def _common_places(status: DatasetStatus) -> list[str]:
     return [str(place.with_name("NAME") if place.name == status.source.name else place) for place in places]
 
 
-def _wanted(source: DatasetSource, width: int) -> list[str]:
+def _list_wanted(source: DatasetSource, width: int) -> list[str]:
     """A set's name and files, and below them the places that only this one has."""
     places = [f"also in {place}" for place in source.also_in]
     package = [f"which {source.package} fills"] if places and source.package else []

@@ -48,8 +48,8 @@ def load_named(name: str, *, folder: str | Path | None = None, on_error: str = "
     settle((*dataset.pool.faults, *(() if dataset.test is None else dataset.test.faults)), chosen)
     return replace(
         dataset,
-        pool=_note_origin(_counted(dataset.pool, source.n_pool, name), source, found),
-        test=None if dataset.test is None else _counted(dataset.test, source.n_test, f"{name}, test"),
+        pool=_note_origin(_check_count(dataset.pool, source.n_pool, name), source, found),
+        test=None if dataset.test is None else _check_count(dataset.test, source.n_test, f"{name}, test"),
     )
 
 
@@ -138,7 +138,7 @@ def _missing(source: DatasetSource, folder: str | Path | None = None) -> str:
     return f"{source.name} is not here: put {files} into {place}, or run: understudy datasets --get {source.name}"
 
 
-def _counted(pool: Pool, expected: int, name: str) -> Pool:
+def _check_count(pool: Pool, expected: int, name: str) -> Pool:
     """The pool, with a note if it is not of the official size."""
     if len(pool) == expected or pool.faults:
         return pool

@@ -14,7 +14,7 @@ from understudy.errors import UnderstudyError, UsageError
 
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
-NARROW: Final = 16  # an image that would be as many times larger than its middle is not resized whole
+NARROW: Final = 16  # times the pixels of its middle
 MAX_SIDE: Final = 4096  # far more than any network takes, and an image that still fits into memory
 
 Interpolation = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
@@ -56,13 +56,16 @@ class Preprocessing:
         """Height and width."""
         return (self.size, self.size) if isinstance(self.size, int) else self.size
 
-    def resize_to_shape(self, image: Image.Image) -> UInt8[np.ndarray, "h w 3"]:
-        """The whole image resized and its middle cut out; of a narrow one, only the middle is resized."""
+    def resize_to_shape(self, image: Image.Image, narrow: float = NARROW) -> UInt8[np.ndarray, "h w 3"]:
+        """The whole image resized and its middle cut out; of a narrow one, only the middle is resized.
+
+        An image is narrow where, resized whole, it would have more than `narrow` times the pixels of its middle.
+        """
         height, width = self.shape
         wide, tall = self.uncropped_size(image)
         filter_ = Image.Resampling[self.interpolation.upper()]
         top, left = round((tall - height) / 2), round((wide - width) / 2)
-        if wide * tall > NARROW * width * height:
+        if wide * tall > narrow * width * height:
             x, y = image.width / wide, image.height / tall
             # Equal but for rounding: its corners are kept in single precision.
             box = (left * x, top * y, min((left + width) * x, image.width), min((top + height) * y, image.height))
