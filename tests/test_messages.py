@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.messages import DISTRIBUTION, UPGRADE, count_of, install_command, list_lines, list_some
+from understudy.messages import DISTRIBUTION, UPGRADE, count_of, install_command, list_lines, list_some, reason_of
 
 ROOT = Path(__file__).parents[1]
 PLACES = ("src", "docs", "benchmarks", "examples", "tests", "page/src", ".ci")
@@ -64,3 +64,8 @@ def test_a_count_has_its_noun_in_the_right_number() -> None:
     assert [count_of(n, "item") for n in (0, 1, 2000)] == ["0 items", "1 item", "2,000 items"]
     assert count_of(["x"], "file") == "1 file"
     assert [count_of(n, "class", "classes") for n in (1, 2)] == ["1 class", "2 classes"]
+
+
+def test_the_reason_of_an_error_is_one_line_and_never_empty() -> None:
+    assert reason_of(ValueError("two\n  lines")) == "two lines"
+    assert reason_of(MemoryError()) == "MemoryError"

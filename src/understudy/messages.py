@@ -36,6 +36,11 @@ def _cut(things: Iterable[object], most: int, total: int | None) -> tuple[list[s
     return shown, f"and {number - len(shown):,} more" if number > len(shown) else ""
 
 
+def reason_of(error: BaseException) -> str:
+    """What an error says, in one line; its kind where it says nothing."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def count_of(things: int | Sized, noun: str, plural: str = "") -> str:
     """So many things, with the noun in its number: "1 item", "2,000 items". `plural` is that of an irregular noun."""
     number = things if isinstance(things, int) else len(things)

@@ -21,6 +21,7 @@ from understudy.data.faults import Fault
 from understudy.data.items import ArrayImages, make_printable
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError, UsageError
+from understudy.messages import reason_of
 
 SUFFIXES: Final = (".npy", ".npz", ".safetensors")
 MAX_BYTES_READ: Final = 2**26  # an array above this is mapped
@@ -56,7 +57,7 @@ def load_arrays(path: Path, classes: Sequence[str] | None = None, *, max_bytes_r
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, SafetensorError, ValueError) as error:
         if isinstance(error, UnderstudyError):
             raise
-        reason = " ".join(str(error).split())
+        reason = reason_of(error)
         raise UnderstudyError(
             f"{path}: broken, truncated or not a {path.suffix} file ({reason}); write it again"
         ) from error

@@ -13,7 +13,7 @@ from understudy.data.manifests import from_table
 from understudy.data.pool import Dataset
 from understudy.data.tables import Cells, Table
 from understudy.errors import UnderstudyError
-from understudy.messages import install_command
+from understudy.messages import install_command, reason_of
 
 PREFIX: Final = "hf:"
 MARKS: Final = ("dataset_dict.json", "dataset_info.json")  # what save_to_disk leaves in a folder
@@ -27,7 +27,7 @@ def load_hub(name: str, classes: Sequence[str] | None = None, columns: Mapping[s
         # From version 4 on, which the extra asks for, the library runs no code that comes with a data set.
         found = library.load_dataset(repository, configuration or None)
     except Exception as error:  # the library, its HTTP client and its builders each raise their own
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = reason_of(error)
         raise UnderstudyError(
             f"{name} could not be had from the Hugging Face hub ({reason}); check the name and the connection, "
             "or save it elsewhere with save_to_disk and give that folder"
@@ -41,7 +41,7 @@ def load_saved(folder: Path, classes: Sequence[str] | None = None, columns: Mapp
     try:
         found = library.load_from_disk(str(folder))
     except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = reason_of(error)
         raise UnderstudyError(f"{folder} is not a complete Hugging Face data set ({reason}); save it again") from error
     return from_datasets(found, folder.resolve().name, classes, columns)
 

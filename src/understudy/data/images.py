@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from understudy.data.faults import Fault, ItemFault
+from understudy.messages import reason_of
 
 # What Pillow opens and people keep pictures in. A folder is searched for these endings, in any case.
 SUFFIXES: Final = frozenset(
@@ -43,7 +44,7 @@ def decode(content: bytes, name: str) -> tuple[Image.Image, tuple[Fault, ...]]:
         raise ItemFault(Fault(name, "no memory to decode it", "make it smaller, or use fewer workers")) from error
     except Exception as error:
         # Pillow's decoders report damage with whatever exception they happen to meet it with.
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = reason_of(error)
         raise ItemFault(Fault(name, f"broken or truncated ({reason})", "copy it again or remove it")) from error
 
 

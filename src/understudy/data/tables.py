@@ -19,6 +19,7 @@ from understudy.data import columns
 from understudy.data.faults import Fault
 from understudy.data.items import make_printable
 from understudy.errors import UnderstudyError, UsageError
+from understudy.messages import reason_of
 
 DELIMITERS: Final = (",", ";", "\t")
 MAX_CELL_LENGTH: Final = 2**31 - 1  # characters; the csv module's own limit is 131,072, and documents are longer
@@ -219,7 +220,7 @@ class RowGroups(Sequence[Any]):
             with parquet.ParquetFile(self.path) as file:
                 batches = list(file.iter_batches(ROWS_PER_BATCH, row_groups=[group], columns=[self.column]))
         except pyarrow.ArrowException as error:
-            raise OSError(" ".join(str(error).split())) from error
+            raise OSError(reason_of(error)) from error
         return pyarrow.chunked_array([batch.column(0) for batch in batches])
 
     def __reduce__(self) -> Any:
@@ -274,5 +275,5 @@ def read_table(path: Path, named: Mapping[str, str], choose: Choose = columns.ch
     except FileNotFoundError as error:
         raise UsageError(f"{path}: no such file") from error
     except (OSError, pyarrow.ArrowException) as error:
-        reason = " ".join(str(error).split())
+        reason = reason_of(error)
         raise UnderstudyError(f"{path} cannot be read ({reason}); write it again or check its permissions") from error

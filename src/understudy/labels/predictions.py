@@ -28,7 +28,7 @@ from understudy.labels.export_data import ExportData
 from understudy.labels.matching import Matcher
 from understudy.labels.spreadsheet_cells import unescape_formulas
 from understudy.labels.streams import ROWS_PER_BATCH, csv_stream, jsonl_stream, parquet_stream
-from understudy.messages import list_some
+from understudy.messages import list_some, reason_of
 
 DECIMALS: Final = 6  # of probabilities that are written as text
 CLASS_PREFIX: Final = "p_"  # of columns, since a class may be called id or label
@@ -164,7 +164,7 @@ def _read_arrays(path: Path) -> FileScores:
     except FileNotFoundError as error:
         raise UsageError(f"{path}: no such file") from error
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, SafetensorError) as error:
-        reason = " ".join(str(error).split())
+        reason = reason_of(error)
         raise UnderstudyError(f"{path} cannot be read ({reason}); write it again, without Python objects") from error
     others = [name for name in found if name not in ("ids", "classes")]
     name = "probs" if "probs" in found else others[0] if len(others) == 1 else None

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from understudy.errors import UnderstudyError
 from understudy.learners.protocol import Offer, Takes, check_seed, check_training_set
+from understudy.messages import reason_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Classifier:
         try:
             estimator.fit(inputs, codes)
         except Exception as error:  # every estimator has its own ways to refuse
-            name, reason = type(estimator).__name__, " ".join(str(error).split())
+            name, reason = type(estimator).__name__, reason_of(error)
             raise UnderstudyError(f"{name} could not learn from {len(labels):,} labels: {reason}") from error
         order = np.asarray(getattr(estimator, "classes_", np.arange(len(seen)))).astype(np.int64)
         return ClassifierModel(estimator, seen[order], inputs.shape[1], n_classes)

@@ -19,6 +19,7 @@ from understudy.learners import standalone
 from understudy.learners.heads import HeadModel
 from understudy.learners.protocol import Model
 from understudy.learners.stack import Stack
+from understudy.messages import reason_of
 
 FORMAT: Final = standalone.FORMAT
 LOADER: Final = Path(standalone.__file__).read_text(encoding="utf-8")  # for those who have no understudy
@@ -70,7 +71,7 @@ def load_model(path: Path) -> Model:
             return _network_of(about, tensors)
         return standalone.load_model(path)
     except (KeyError, ValueError, RuntimeError) as error:
-        raise UnderstudyError(f"{path} is not a complete model ({_one_line(error)}); export it again") from error
+        raise UnderstudyError(f"{path} is not a complete model ({reason_of(error)}); export it again") from error
 
 
 def about_model(path: Path) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def _read(path: Path) -> Parts:
     except FileNotFoundError as error:
         raise UnderstudyError(f"{path}: no such file") from error
     except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise UnderstudyError(f"{path} holds no model of understudy ({_one_line(error)}); export it again") from error
+        raise UnderstudyError(f"{path} holds no model of understudy ({reason_of(error)}); export it again") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise UnderstudyError(f"{path} is of another version of understudy; load it where it was saved")
     return about, tensors
@@ -181,7 +182,3 @@ def _on_host(tensor: torch.Tensor) -> np.ndarray:
 def _as_tensor(values: np.ndarray) -> torch.Tensor:
     # A copy of torch's own: where a tensor begins in memory can change the last bit of a product.
     return torch.from_numpy(values).clone()
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -15,7 +15,7 @@ from understudy.data.features import replace_unwritable
 from understudy.data.items import Kind
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError, UsageError
-from understudy.messages import install_command
+from understudy.messages import install_command, reason_of
 
 BEST_ENCODERS: Final[dict[Kind, str]] = {
     "image": "resnet18",
@@ -32,7 +32,7 @@ def choose_encoder(kind: Kind, device: str) -> tuple[Encoder, str]:
         return make_encoder(best, device=device), f"features are made by {best}"
     except UnderstudyError as error:
         plain = make_encoder(PLAIN_ENCODERS[kind], device=device)
-        reason = " ".join(str(error).split())
+        reason = reason_of(error)
         return plain, (
             f"features are made by {plain.name}, which needs no download and is weak. For better ones, "
             f"{install_command(EXTRAS[kind])}, be online once, and begin another project "

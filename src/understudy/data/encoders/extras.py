@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from understudy.errors import UnderstudyError
-from understudy.messages import install_command
+from understudy.messages import install_command, reason_of
 
 BUILT_FOR_TORCH: Final = ("torchvision", "torchaudio")  # of no use with another torch than theirs
 
@@ -72,7 +72,7 @@ def explain_hub_errors(model: str, remedy: str) -> Iterator[None]:
 
 
 def one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    text = reason_of(error)
     return text if len(text) < 200 else f"{text[:200]}..."
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from understudy.data.files import atomic_folder
 from understudy.errors import UnderstudyError
+from understudy.messages import reason_of
 
 ABOUT: Final = "about.json"
 MAPPED: Final = 2**20  # bytes: an array above this is mapped
@@ -55,7 +56,7 @@ def read_arrays(folder: Path) -> dict[str, np.ndarray]:
                 raise ValueError(f"{name} has shape {array.shape}")
             found[name] = array
     except (OSError, ValueError, EOFError) as error:
-        reason = " ".join(str(error).split())
+        reason = reason_of(error)
         raise UnderstudyError(f"{folder} is damaged ({reason}); delete it, and it is made again") from error
     return found
 

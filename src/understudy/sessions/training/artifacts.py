@@ -18,6 +18,7 @@ from safetensors.numpy import load_file, save
 
 from understudy.data.files import draft_file, remove_drafts
 from understudy.errors import NotFound, UnderstudyError
+from understudy.messages import reason_of
 
 HASH: Final = re.compile("[0-9a-f]{64}")
 SUFFIX: Final = re.compile(r"[a-z0-9]{1,20}(\.[a-z0-9]{1,20})?")
@@ -88,7 +89,7 @@ class Artifacts:
             tensors = load_file(path)
             return Predictions(tensors["probs"], tensors["trained_on"], tensors["labels"])
         except (OSError, SafetensorError, KeyError) as error:
-            reason = " ".join(str(error).split())
+            reason = reason_of(error)
             raise UnderstudyError(
                 f"{path} holds no predictions ({reason}); put it back from a copy of the project"
             ) from error

@@ -31,6 +31,7 @@ from understudy.errors import UnderstudyError
 from understudy.learners.model_files import can_save, model_bytes
 from understudy.learners.named import make_learner
 from understudy.learners.protocol import Model
+from understudy.messages import reason_of
 from understudy.sessions.training.array_folders import are_whole, read_about, read_arrays, write_arrays
 from understudy.sessions.training.artifacts import Artifacts, Predictions
 
@@ -119,7 +120,7 @@ def read_features(path: Path) -> np.ndarray:
     try:
         found: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        reason = " ".join(str(error).split())
+        reason = reason_of(error)
         raise UnderstudyError(f"the features in {path} cannot be read ({reason}); embed the items again") from error
     return found
 
