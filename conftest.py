@@ -32,6 +32,7 @@ pytest_collect_file = Sybil(
 # first, so that no process works on one of them while the others have nothing left to do.
 LONGEST = (
     "tests/web/test_kills.py",
+    "tests/test_tutorial.py",
     "tests/core/test_surrogate.py",
     "tests/experiments/test_grid.py",
     "tests/sessions/test_session.py",
