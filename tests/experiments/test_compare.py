@@ -229,7 +229,7 @@ def test_a_replay_needs_the_items_it_was_made_with(whole: Results) -> None:
         (["margin"], {"protocol": "large"}, "protocol is 'paper' or 'small', or give a schedule; got 'large'"),
         (["margin"], {"learner": "moden"}, "there is no learner 'moden'"),
         (["margin"], {"learner": "no_such_module:x"}, "cannot be imported"),
-        (["margin"], {"device": "cuda:7"}, "torch finds no 'cuda:7' here"),
+        (["margin"], {"device": "cuda:7"}, "device='cuda:7' but torch sees"),
         (
             ["badge"],
             {"learner": "logistic"},
