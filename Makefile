@@ -44,8 +44,8 @@ check: $(STAMP)  ## format, lint, types, layers and documentation
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest --quiet tests/test_docs.py README.md docs
 
-page:  ## build the labelling page (needs Node 20)
-	cd page && npm ci --no-fund --no-audit && npm run check && npm run build
+page:  ## build the labelling page (needs Node 20.19 or later)
+	cd page && npm ci --no-fund --no-audit && npm test && npm run build
 
 bench: $(STAMP)  ## time the picks and the search for basis points
 	$(BIN)/python benchmarks/picks.py --out benchmarks/results/picks-cpu.json
@@ -74,10 +74,10 @@ soak: $(STAMP)  ## kill the server, compare and embed again and again: is anythi
 	$(BIN)/python benchmarks/embed_kills.py --encoder python:examples/keras_resnet50.py:thumbnails \
 		--images 6000 --kills 100 --longest 4 --out benchmarks/results/soak-embed.json
 
-format: $(STAMP)  ## format the code, mend what the linter can, and remake the page of modules
+format: $(STAMP)  ## format the code, mend what the linter can, and remake what pages take from the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	$(BIN)/python tests/module_map.py
+	$(BIN)/python tests/made_pages.py
 
 clean:  ## remove what was made here, except the environment
 	rm -rf demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

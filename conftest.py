@@ -48,6 +48,8 @@ LONGEST = (
     "tests/experiments/test_run.py",
     "tests/distributed/test_grid.py",
     "tests/web/test_openapi.py",
+    "tests/sessions/test_encoder_change.py",
+    "tests/data/encoders/test_trials.py",
     "tests/test_time_limit.py",
 )
 RENAMED = [file for file in LONGEST if not (Path(__file__).parent / file).exists()]

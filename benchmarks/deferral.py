@@ -50,7 +50,7 @@ def compare(path: Path, link: str, n_picks: int) -> dict[str, Any]:
     for tolerance in (0.0, None):
         options: dict[str, Any] = {} if tolerance is None else {"mean_tolerance": tolerance}
         s = Surrogate(features, probs.shape[1], basis=basis, method="paper", link=link, **options)
-        basis = (s._kernel.U, s._kernel.V)
+        basis = (s.parts.kernel.U, s.parts.kernel.V)
         s.anchor(probs, trained_on)
         chosen = []
         start = time.perf_counter()
@@ -58,7 +58,7 @@ def compare(path: Path, link: str, n_picks: int) -> dict[str, Any]:
             row = s.ask()
             s.tell(row, labels[row])
             chosen.append(int(row[0]))
-            behind = max(behind, s._rows.means.behind_by())
+            behind = max(behind, s.parts.rows.means.behind_by())
         milliseconds.append(1e3 * (time.perf_counter() - start) / n_picks)
         picks.append(chosen)
     result = {

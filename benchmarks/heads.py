@@ -20,8 +20,8 @@ import torch
 from torch import nn
 
 from understudy.learners.heads import Head
-from understudy.learners.named import make_learner
 from understudy.learners.protocol import Job
+from understudy.learners.registry import make_learner
 
 HEADS = ("paper", "paper_slow", "modern")
 BUDGETS = (600, 5000)

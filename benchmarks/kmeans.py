@@ -34,7 +34,7 @@ def compare(name: str, features: np.ndarray, k: int, n_classes: int, device: str
     standard = centre_and_spread(held, where)
     full = find_centres(held, k, *standard, np.random.default_rng(1), 300, 0.0, seeding_rows=len(features))
     result = {
-        "pool": name, "n": len(features), "d": features.shape[1], "k": len(s._kernel.U), "device": device,
+        "pool": name, "n": len(features), "d": features.shape[1], "k": len(s.parts.kernel.U), "device": device,
         "set_up_s": set_up, "kmeans_s": seconds, "iterations": ours.iterations, "inertia": ours.inertia,
         "full_s": time.perf_counter() - start, "full_iterations": full.iterations, "full_inertia": full.inertia,
         "over_full": ours.inertia / full.inertia - 1,

@@ -208,7 +208,7 @@ class NeverDied:
 def probe(server: Server, engine: NeverDied, number: int) -> tuple[bool, int] | None:
     """Whether the restarted server and the engine that never died choose the same item.
 
-    None where it cannot be told: the item was drawn by lot, or a model came between.
+    None where it cannot be told: it is an audit item, or a model came between.
     """
     engine.catch_up()
     swaps, expected = engine.swaps, engine.best()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from understudy.strategies.listing import home
+from understudy.strategies.listing import module_of
 from understudy.strategies.registry import STRATEGIES
 
 ROOT: Final = Path(__file__).parents[1]
@@ -27,7 +27,7 @@ def load(file: Path = KEPT) -> Report:
 
 
 def names_of(page: str) -> list[str]:
-    return [name for name in STRATEGIES if home(name) == page]
+    return [name for name in STRATEGIES if module_of(name) == page]
 
 
 # -- a row of the results ---------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def line_for(report: Report, page: str) -> str:
 
 def pages() -> dict[str, Path]:
     """The pages of all strategies there are."""
-    return {page: PAGES / f"{page}.md" for page in sorted({home(name) for name in STRATEGIES})}
+    return {page: PAGES / f"{page}.md" for page in sorted({module_of(name) for name in STRATEGIES})}
 
 
 def below_mark(text: str) -> str:

@@ -17,7 +17,7 @@ LATENT = 32  # directions that matter
 RANK = 16  # of the noise within a mode
 NOISE = 2.0  # within a mode; centres of modes are 1 from their class's in every direction
 OWN_NOISE = 0.3  # of every column
-BLOCK = 10_000
+ROWS_AT_ONCE = 10_000
 SIDE = 28  # of the images
 DISTURBED = 2.0  # deviation of the stochastic weights, in deviations of the weights
 
@@ -79,9 +79,9 @@ def images_of(features: Array, rng: np.random.Generator) -> NDArray[np.uint8]:
     shapes = rng.standard_normal((features.shape[1], SIDE // 4, SIDE // 4), dtype=np.float32)
     patterns = np.kron(shapes, np.ones((4, 4), dtype=np.float32)).reshape(features.shape[1], -1)
     images = np.empty((len(features), SIDE, SIDE), dtype=np.uint8)
-    for start in range(0, len(features), BLOCK):
-        block = features[start : start + BLOCK] @ patterns
-        images[start : start + BLOCK] = np.clip(128 + 64 * block, 0, 255).reshape(-1, SIDE, SIDE)
+    for start in range(0, len(features), ROWS_AT_ONCE):
+        block = features[start : start + ROWS_AT_ONCE] @ patterns
+        images[start : start + ROWS_AT_ONCE] = np.clip(128 + 64 * block, 0, 255).reshape(-1, SIDE, SIDE)
     return images
 
 
@@ -95,8 +95,8 @@ def stochastic_file(folder: Path, passes: int, seed: int = 1) -> Path:
         drawn = weights + DISTURBED * weights.std() * noise
         shape = (len(features), passes, weights.shape[1])
         out = open_memmap(file, mode="w+", dtype=np.float32, shape=shape)
-        for start in range(0, len(features), BLOCK):
-            rows = slice(start, start + BLOCK)
+        for start in range(0, len(features), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
             for t in range(passes):
                 out[rows, t] = softmax(features[rows] @ drawn[t, :-1] + drawn[t, -1])
         out.flush()

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def synchronise(device: str) -> None:
 
 def literal_pick(s: Surrogate) -> int:
     """The paper's way: u¹ of every row from R and M anew, by two n x k x k products."""
-    rows, engine = s._rows, s._engine
+    rows, engine = s.parts.rows, s.parts.engine
     assert engine is not None
     R, M = engine.posterior.R.to(rows.W.dtype), engine.posterior.M.to(rows.W.dtype)
     Rw = rows.W @ R
@@ -70,7 +71,7 @@ def literal_pick(s: Surrogate) -> int:
 
 def literal_tell(s: Surrogate, row: int, label: int) -> None:
     """The same means and doubts as ours; the influence is left to the next pick."""
-    engine = s._engine
+    engine = s.parts.engine
     assert engine is not None
     engine.learn(torch.tensor([row], device=s.device), torch.tensor([label], device=s.device), judge=True)
     engine.influence_steps.clear()
@@ -168,13 +169,11 @@ def pick(s: Surrogate, labels: np.ndarray) -> None:
 
 def floors(s: Surrogate, labels: np.ndarray, device: str) -> dict[str, float]:
     """Milliseconds of a reading of the rows, a pass over them, and a literal pick."""
-    W = s._rows.W
+    W = s.parts.rows.W
     vector = torch.randn(W.shape[1], device=device)
     read = statistics.median(timed(lambda: W.sum(), 31, device))
     row_major = statistics.median(timed(lambda: W @ vector, 31, device))
-    turned = W.T.contiguous()
-    column_major = statistics.median(timed(lambda: torch.mv(turned.T, vector), 31, device))
-    del turned
+    column_major = statistics.median(timed(partial(torch.mv, W.T.contiguous().T, vector), 31, device))
     literal_s = []
     for _ in range(8 if device == "cpu" else 20):
         synchronise(device)
@@ -183,7 +182,7 @@ def floors(s: Surrogate, labels: np.ndarray, device: str) -> dict[str, float]:
         literal_tell(s, row, int(labels[row]))
         synchronise(device)
         literal_s.append(time.perf_counter() - start)
-        s._ledger.pending.clear()
+        s.parts.ledger.pending.clear()
     return {
         "read_ms": 1e3 * read,
         "pass_ms": 1e3 * min(row_major, column_major),
@@ -203,7 +202,15 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.one:
         n, k, c = (int(part) for part in arguments.one.split(","))
-        found = measure(n, k, c, arguments.device, arguments.threads[0], arguments.picks, arguments.methods)
+        found = measure(
+            n,
+            k,
+            c=c,
+            device=arguments.device,
+            threads=arguments.threads[0],
+            picks=arguments.picks,
+            methods=arguments.methods,
+        )
         print(json.dumps(found))
         return
     if arguments.out:

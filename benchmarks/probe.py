@@ -25,7 +25,7 @@ from understudy.data.encoders import make_encoder
 from understudy.data.features import open_dataset
 from understudy.data.pool import Dataset
 from understudy.data.sources import load
-from understudy.learners.named import make_learner
+from understudy.learners.registry import make_learner
 
 
 def first(dataset: Dataset, train: int, test: int) -> Dataset:

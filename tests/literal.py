@@ -169,7 +169,7 @@ class Literal:
 
 def literal_of(s: Surrogate, features: Array, probs: Array, **more: object) -> Literal:
     """What a surrogate should say, from its basis and its book-keeping alone."""
-    ledger, kernel, options = s._ledger, s._kernel, s.options
+    ledger, kernel, options = s.parts.ledger, s.parts.kernel, s.options
     arguments: dict[str, object] = {
         "told": {row: answer.label for row, answer in ledger.answers.items()},
         "trained": np.flatnonzero(ledger.is_trained).tolist(),
@@ -184,7 +184,7 @@ def literal_of(s: Surrogate, features: Array, probs: Array, **more: object) -> L
         "old_targets": options.old_targets,
         "least": options.floor,
         "weighting": options.weighting,
-        "live": options.doubt == "live" and s._is_anchored,
+        "live": options.doubt == "live" and s.parts.is_anchored,
         "bias": options.bias,
         "mode": options.mode,
         "jitter": 0.0 if options.sees_predictions else OWN_BASIS_JITTER,

@@ -28,14 +28,13 @@ def fail(**_: Any) -> None:
 class Call:
     """Calls of `understudy` in this process, in a folder with something of every kind to be pointed at."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.monkeypatch, self.capsys = monkeypatch, capsys
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
 
     def __call__(self, line: str) -> tuple[int, str]:
         """The exit code of a command line, and what it said on standard error."""
-        self.monkeypatch.setattr(sys, "argv", ["understudy", *shlex.split(line)])
         with pytest.raises(SystemExit) as stopped:
-            main()
+            main(shlex.split(line))
         return int(stopped.value.code or 0), self.capsys.readouterr().err
 
 
@@ -46,11 +45,11 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.delenv("UNDERSTUDY_DATA", raising=False)
     rng = np.random.default_rng(0)
     np.savez("pool.npz", X=rng.standard_normal((40, 3)), y=np.repeat([0, 1], 20))
-    Path("notes.txt").write_text("no data")
+    Path("notes.doc").write_text("no data")
     Path("items.csv").write_text("text,label\none,a\ntwo,b\n")
     Path("broken.npz").write_bytes(b"PK no archive")
     Path("empty").mkdir()
-    return Call(monkeypatch, capsys)
+    return Call(capsys)
 
 
 def test_version() -> None:
@@ -62,18 +61,16 @@ def test_an_error_of_ours_is_one_line_and_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(demo, "demo_comparison", fail)
-    monkeypatch.setattr(sys, "argv", ["understudy", "demo"])
     with pytest.raises(SystemExit) as stopped:
-        main()
+        main(["demo"])
     assert stopped.value.code == 1
     assert capsys.readouterr() == ("", "understudy: the pool is empty; add items\n")
 
 
 def test_debug_lets_the_error_through(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "demo_comparison", fail)
-    monkeypatch.setattr(sys, "argv", ["understudy", "--debug", "demo"])
     with pytest.raises(UnderstudyError, match="the pool is empty"):
-        main()
+        main(["--debug", "demo"])
 
 
 @pytest.mark.parametrize(
@@ -89,7 +86,7 @@ WRONG_CALLS = [
     # command line, and what its message names
     ("datasets --get mnits", "mnits"),
     ("embed nowhere --encoder pixels", "nowhere"),
-    ("embed notes.txt --encoder pixels", "notes.txt"),
+    ("embed notes.doc --encoder pixels", "notes.doc"),
     ("embed empty --encoder pixels", "empty"),
     ("embed items.csv --encoder wrods", "wrods"),
     ("embed items.csv --encoder 'words?size=x'", "size"),
@@ -101,7 +98,7 @@ WRONG_CALLS = [
     ("embed items.csv --encoder words --device cuda:99", "device cpu"),
     ("embed items.csv --encoder words --on-error cry", "cry"),
     ("embed items.csv --encoder words --classes a,a", "classes"),
-    ("embed items.csv --encoder words --out notes.txt", "notes.txt"),
+    ("embed items.csv --encoder words --out notes.doc", "notes.doc"),
     ("embed pool.npz --encoder words", "features"),
     ("embed items.csv --encoder onnx:nowhere.onnx", "nowhere.onnx"),
     ("compare nowhere", "nowhere"),
@@ -134,7 +131,7 @@ WRONG_CALLS = [
     ("label nowhere", "nowhere"),
     ("label items.csv --demo", "--demo"),
     ("label --project nowhere", "nowhere"),
-    ("label items.csv --project notes.txt", "notes.txt"),
+    ("label items.csv --project notes.doc", "notes.doc"),
     ("label items.csv --encoder wrods", "wrods"),
     ("label items.csv --encoder pixels", "pixels"),
     ("label items.csv --learner modren", "modren"),
@@ -167,7 +164,7 @@ def test_a_wrong_call_is_exit_code_2_and_one_line(call: Call, line: str, named: 
 FAILING_WORK = [
     ("embed broken.npz --encoder words", "broken.npz"),
     ("compare broken.npz", "broken.npz"),
-    (f"compare pool.npz {QUICK} --strategies random --out notes.txt", "notes.txt"),
+    (f"compare pool.npz {QUICK} --strategies random --out notes.doc", "notes.doc"),
     (f"compare pool.npz {QUICK} --strategies random,failing:Failing --out there", "failing:Failing"),
 ]
 
@@ -217,7 +214,7 @@ def test_a_project_and_what_does_not_go_with_it(call: Call) -> None:
         ("import pool.npz nowhere.csv", 2, "nowhere.csv"),
         ("import pool.npz items.csv --format cvs", 2, "cvs"),
         ("import pool.npz items.csv --columns text", 2, "columns"),
-        ("import pool.npz notes.txt", 2, "--format"),
+        ("import pool.npz notes.doc", 2, "--format"),
         ("label pool.npz --encoder words", 2, "words"),
         ("label pool.npz --audit-share 0.3", 2, "audit_share"),
         ("label pool.npz --classes c", 2, "class"),

@@ -11,11 +11,11 @@ import torch
 
 import understudy
 import understudy.core
-from tests.module_map import first_sentence, folders, page
+from tests.made_pages import first_sentence, folders, modules_page, strategies_page
 from understudy import Explanation, Surrogate
 from understudy.core.options import DEFAULTS, METHODS
 from understudy.core.options import NAMES as OPTIONS
-from understudy.strategies.listing import GROUPS, as_markdown, home
+from understudy.strategies.listing import GROUPS, module_of
 from understudy.strategies.registry import STRATEGIES
 
 ROOT = Path(__file__).parents[1]
@@ -106,7 +106,7 @@ def test_every_name_that_a_page_imports_is_there(page: str) -> None:
 
 
 def test_the_page_of_modules_is_that_of_the_code() -> None:
-    assert DOCS["modules.md"] == page(), "run: make format"
+    assert DOCS["modules.md"] == modules_page(), "run: make format"
 
 
 @pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.name)
@@ -123,7 +123,7 @@ def test_the_notation_of_the_core_is_that_of_the_mathematics_page() -> None:
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
 def test_every_strategy_has_a_page_with_every_section(name: str) -> None:
-    page = f"strategies/{home(name)}.md"
+    page = f"strategies/{module_of(name)}.md"
     assert name in in_code(page)
     headings = re.findall(r"^## (.*)$", FENCE.sub("", DOCS[page]), re.MULTILINE)
     assert [heading for heading in headings if heading in SECTIONS] == SECTIONS
@@ -134,11 +134,11 @@ def test_every_strategy_has_a_page_with_every_section(name: str) -> None:
 def test_every_setting_of_a_strategy_is_on_its_page(name: str) -> None:
     given = STRATEGIES[name]
     settings = inspect.signature(getattr(given, "func", given)).parameters
-    assert set(settings) <= in_code(f"strategies/{home(name)}.md")
+    assert set(settings) <= in_code(f"strategies/{module_of(name)}.md")
 
 
 def test_the_tables_of_strategies_are_those_of_the_code() -> None:
-    assert as_markdown() in DOCS["strategies.md"]
+    assert DOCS["strategies.md"] == strategies_page(), "run: make format"
     assert {name for members in GROUPS.values() for name in members} == set(STRATEGIES)
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.strategies.pools import make_arrays
 from tests.strategies.quick import QUICK
 from understudy import ActiveLoop, UnderstudyError
-from understudy.journal import described
+from understudy.journal import describe
 from understudy.learners.heads import Head
 from understudy.learners.training import Recipe
 from understudy.strategies.protocol import Needs
@@ -172,11 +172,11 @@ def test_another_schedule_is_allowed_from_here_on() -> None:
 @pytest.mark.parametrize(
     ("made", "change", "message"),
     [
-        ({}, {"format": 7}, "format 7, this version reads 1"),
-        ({}, {"since": None}, "not whole: since missing"),
-        ({"seed": 5}, {}, "its random_state is 4, here it is 5; make the loop as the first one was made"),
-        ({"strategy": "badge"}, {}, "its strategy is .Uncertainty.*, here it is .Badge"),
-        ({"strategy": "entropy"}, {}, "its strategy is .Uncertainty.*margin.*, here it is .Uncertainty.*entropy"),
+        ({}, {"format": 7}, "format 7, but this version reads only 1"),
+        ({}, {"since": None}, "incomplete: since missing"),
+        ({"seed": 5}, {}, "its random_state is 4, but here it is 5; create the loop with the same arguments"),
+        ({"strategy": "badge"}, {}, "its strategy is .Uncertainty.*, but here it is .Badge"),
+        ({"strategy": "entropy"}, {}, "its strategy is .Uncertainty.*margin.*, but here it is .Uncertainty.*entropy"),
     ],
 )
 def test_a_state_that_does_not_fit_is_refused_in_one_line(made: Any, change: Any, message: str) -> None:
@@ -201,8 +201,8 @@ def test_other_options_features_and_learners_are_another_loop() -> None:
 
 
 def test_where_things_run_and_lie_is_not_part_of_what_they_are() -> None:
-    assert described(Placed("cpu", 3)) == described(Placed("cuda", 3)) != described(Placed("cpu", 4))
-    assert described(object()) == "object"
+    assert describe(Placed("cpu", 3)) == describe(Placed("cuda", 3)) != describe(Placed("cpu", 4))
+    assert describe(object()) == "object"
 
 
 def test_only_a_new_loop_is_resumed_and_only_from_a_state() -> None:

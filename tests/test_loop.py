@@ -112,7 +112,7 @@ def test_all_strategies_start_from_the_same_random_rows_and_the_same_model() -> 
 
 def test_it_trains_when_the_schedule_says_so_and_not_before() -> None:
     loop = ActiveLoop(ARRAYS.features, QUICKLY, "random", schedule=[10, 20, 40], n_classes=3)
-    with pytest.raises(UnderstudyError, match="tell labels until there are 10"):
+    with pytest.raises(UnderstudyError, match="tell labels up to 10"):
         _ = loop.model
     rounds = []
     for row in range(45):
@@ -241,16 +241,19 @@ def test_files_of_images_are_learnt_from_too(tmp_path: Any) -> None:
         ({"learner": "deep"}, "there is no learner 'deep'"),
         ({"strategy": "badge", "learner": "logistic"}, "Badge needs hidden, which Classifier does not offer"),
         ({"strategy": "learning_loss", "learner": "logistic"}, "LearningLoss"),
-        ({"strategy": "bgadl"}, "Bgadl makes up images, which Head cannot learn from"),
-        ({"schedule": [5, 5]}, "a schedule is numbers of labels that grow, at most 80"),
-        ({"schedule": [10, 5]}, "numbers of labels that grow"),
+        ({"strategy": "bgadl"}, "Bgadl generates images, which Head cannot train on"),
+        ({"schedule": [5, 5]}, "schedule must be increasing numbers of labels, at most 80"),
+        ({"schedule": [10, 5]}, "increasing numbers of labels"),
         ({"schedule": [10, 81]}, "at most 80; got"),
         ({"schedule": [0]}, "must be a whole number of at least 1"),
         ({"n_classes": 0}, "n_classes must be a whole number of at least 1"),
         ({"random_state": -1}, "random_state must be a whole number of at least 0"),
-        ({"pool": np.zeros(5)}, "one row an item; got shape"),
-        ({"pool": ARRAYS.features, "n_classes": None}, "give n_classes"),
-        ({"pool": pool(features=None)}, "Head needs features, and this pool has none; make some: understudy embed"),
+        ({"pool": np.zeros(5)}, "one row per item; got shape"),
+        ({"pool": ARRAYS.features, "n_classes": None}, "pass n_classes"),
+        (
+            {"pool": pool(features=None)},
+            "Head needs features, but this pool has none; compute them with",
+        ),
         ({"pool": pool(items=None), "learner": "resnet18"}, "needs images"),
         ({"pool": pool(items=Texts(["a"] * 80)), "learner": "resnet18"}, "needs images"),
     ],
@@ -266,11 +269,11 @@ def test_what_cannot_work_is_said_before_anything_starts(settings: dict[str, Any
     [
         ([80], [0], "rows must be 0 to 79; got 80"),
         ([-1], [0], "rows must be 0 to 79; got -1"),
-        ([1, 1], [0, 0], "some came twice"),
-        ([1, 2], [0], "2 rows need as many"),
-        ([1], [0.5], "whole numbers as labels; got float64"),
+        ([1, 1], [0, 0], "pass each row once"),
+        ([1, 2], [0], "2 rows need one integer label each"),
+        ([1], [0.5], "one integer label each; got float64"),
         ([1], [3], "labels must be 0 to 2 for 3 classes; got 3"),
-        ([0.5], [0], "rows must be numbers of rows"),
+        ([0.5], [0], "rows must be a list of row numbers"),
     ],
 )
 def test_a_wrong_answer_is_refused_and_nothing_changes(rows: Any, labels: Any, message: str) -> None:
@@ -296,7 +299,7 @@ def test_the_surrogate_stays_the_same_through_all_rounds(kind: type) -> None:
     loop = ActiveLoop(ARRAYS.features.astype(kind), QUICKLY, "surrogate", [10, 15, 20], n_classes=3)
     played(loop, 22)
     surrogate = loop.strategy.surrogate  # type: ignore[attr-defined]
-    assert surrogate._ledger.accuracy()[1] == 12  # all but the first ten
+    assert surrogate.parts.ledger.accuracy()[1] == 12  # all but the first ten
 
 
 def test_the_end_of_the_pool_is_said_and_nothing_is_lost() -> None:
@@ -380,8 +383,8 @@ def test_with_an_empty_schedule_it_trains_when_it_is_told_to_and_not_before() ->
     loop = loop_of("margin", schedule=())
     loop.tell(np.arange(40), ARRAYS.truth[:40])
     assert loop.round == 0
-    with pytest.raises(UnderstudyError, match="nothing was trained yet"):
-        loop.predicted([1])
+    with pytest.raises(UnderstudyError, match="there is no model yet"):
+        loop.predict_classes([1])
     assert loop.train().round == 1
     assert loop.view.round == 1
     loop.rehearse(30, ARRAYS.truth)
@@ -394,7 +397,7 @@ def test_predictions_of_rows_are_those_of_the_model(name: str) -> None:
     loop.tell(np.arange(20), ARRAYS.truth[:20]).train()
     expected = loop.model.predict_proba(ARRAYS.features).argmax(1)
     for _ in range(2):  # before and after there is a view
-        np.testing.assert_array_equal(loop.predicted([5, 70, 3]), expected[[5, 70, 3]])
+        np.testing.assert_array_equal(loop.predict_classes([5, 70, 3]), expected[[5, 70, 3]])
         loop.ask()
 
 

@@ -11,7 +11,7 @@ from understudy import ActiveLoop, PoolExhausted, Surrogate, UnderstudyError
 from understudy.learners.heads import Head
 from understudy.learners.training import Recipe
 from understudy.loop import STREAM_STRATEGY
-from understudy.strategies.listing import needs_of
+from understudy.strategies.listing import needs_in_words
 from understudy.strategies.protocol import Needs
 from understudy.strategies.random_rows import Random
 from understudy.strategies.ranking import top
@@ -131,17 +131,17 @@ def test_what_the_learner_or_the_pool_does_not_have_is_left_out_where_it_is_opti
 
 
 def test_needs_that_contradict_themselves_are_refused() -> None:
-    with pytest.raises(UnderstudyError, match="what is needed is not optional; leave probs out"):
+    with pytest.raises(UnderstudyError, match="probs cannot be both required and optional"):
         Needs(frozenset({"probs"}), optional=frozenset({"probs"}))
-    with pytest.raises(UnderstudyError, match="nobody can supply"):
+    with pytest.raises(UnderstudyError, match="unknown need"):
         Needs(optional=frozenset({"colours"}))  # type: ignore[arg-type]
-    with pytest.raises(UnderstudyError, match="says how many; got passes=0"):
+    with pytest.raises(UnderstudyError, match="the number of passes; got passes=0"):
         Needs(optional=frozenset({"stochastic"}))
     assert Needs(optional=frozenset({"stochastic"}), passes=3).passes == 3
 
 
 def test_the_listing_says_what_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STRATEGIES, "either_way", EitherWay)
-    assert needs_of("either_way") == [
-        "features", "hidden (once there are some)", "probs (once there are some)",
+    assert needs_in_words("either_way") == [
+        "features", "hidden (once available)", "probs (once available)",
     ]  # fmt: skip

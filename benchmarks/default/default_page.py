@@ -15,7 +15,14 @@ import numpy as np
 
 from understudy.experiments.curves import Curves
 from understudy.experiments.results import Results
-from understudy.experiments.statistics import TESTED_FROM, holm, log_area, paired, same_digits, signed_rank_p
+from understudy.experiments.statistics import (
+    MIN_REPEATS_TESTED,
+    holm_correction,
+    log_area,
+    paired_difference,
+    round_off,
+    signed_rank_p,
+)
 
 sys.path.append(str(Path(__file__).parents[1]))  # what pages share lives there
 from page_tables import fill_tables, markdown_table
@@ -65,7 +72,7 @@ def signed(value: float, digits: int = 2) -> str:
 
 
 def points(differences: np.ndarray) -> str:
-    found = paired(100 * differences)
+    found = paired_difference(100 * differences)
     low, high = found.interval or (np.nan, np.nan)
     return f"{signed(found.mean)} [{signed(low)}, {signed(high)}]"
 
@@ -80,8 +87,8 @@ def leading(experiments: Mapping[str, str], log: bool = False) -> str:
         areas = areas_of(curves, log)
         rivals = [name for name in areas if name != OURS]
         best = max(rivals, key=lambda name: float(areas[name].mean()))
-        p = holm(np.array([signed_rank_p(same_digits(areas[OURS] - areas[name])) for name in rivals]))
-        tested = f"{p.max():.3f}" if curves.repeats >= TESTED_FROM else "-"
+        p = holm_correction(np.array([signed_rank_p(round_off(areas[OURS] - areas[name])) for name in rivals]))
+        tested = f"{p.max():.3f}" if curves.repeats >= MIN_REPEATS_TESTED else "-"
         # All share the first budget, unless each chose its own rows.
         first = 0 if log else 1
         gaps = {

@@ -78,7 +78,16 @@ def plan_for(job: Job, folder: Path, trial: bool) -> Plan:
     bench = bench_for(folder, job.data, trial)
     digest = digest_for(folder, job.data, trial)
     rows, test_rows, start = len(bench.pool), len(bench.test), 0 if job.start == "own" else None
-    return Plan(bench.name, digest, bench.pool.classes, rows, test_rows, job.learner, job.schedule, start=start)
+    return Plan(
+        bench.name,
+        digest,
+        classes=bench.pool.classes,
+        pool_rows=rows,
+        test_rows=test_rows,
+        learner=job.learner,
+        schedule=job.schedule,
+        start=start,
+    )
 
 
 def play_job(job: Job, options: "Options", until: float) -> int:
@@ -279,17 +288,17 @@ def parsed(arguments: Sequence[str] | None = None) -> tuple[Options, argparse.Na
     return Options(
         given.data,
         given.store,
-        given.out,
-        studies,
-        sets,
-        given.only,
-        given.device,
-        given.workers,
-        given.seconds,
-        given.grace,
-        given.again,
-        given.trial,
-        finished,
+        out=given.out,
+        studies=studies,
+        sets=sets,
+        only=given.only,
+        device=given.device,
+        workers=given.workers,
+        seconds=given.seconds,
+        grace=given.grace,
+        again=given.again,
+        trial=given.trial,
+        finished=finished,
     ), given
 
 

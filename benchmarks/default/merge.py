@@ -22,7 +22,7 @@ from rounds import read_rounds, unpack
 from studies import STUDIES, Job, for_trial, is_kept, jobs_of
 
 from understudy.experiments.plan import Plan
-from understudy.experiments.results import COLUMNS, Results, Round, Store
+from understudy.experiments.results import ROUND_FIELDS, Results, Round, RoundStore
 
 PAPER: Final = Path(__file__).parents[1] / "paper"
 sys.path.append(str(PAPER))
@@ -42,7 +42,7 @@ def kept_rounds(job: Job, plan: Plan, paper: Path) -> Iterator[Round]:
     for row, beside in zip(before.table.to_pylist(), seconds, strict=True):
         values = row | beside
         if row["strategy"] == job.strategy and row["repeat"] in job.repeats:
-            yield Round(**{name: values[name] for name in COLUMNS})
+            yield Round(**{name: values[name] for name in ROUND_FIELDS})
 
 
 def merge_experiment(
@@ -57,7 +57,7 @@ def merge_experiment(
     rounds = [one for of_one in found.values() for one in of_one]
     if not rounds:
         return None
-    store = Store(work / jobs[0].experiment)
+    store = RoundStore(work / jobs[0].experiment)
     store.begin(
         plan,
         {

@@ -130,7 +130,11 @@ def nothing() -> Iterator[Job]:
         for learner in ("paper", "modern"):
             for strategy in ("understudy", *EARLY_RIVALS):
                 schedule = FROM_NOTHING[N_CLASSES[name]]
-                yield from split(Job("nothing", name, learner, strategy, schedule, TEN, "own"))
+                yield from split(
+                    Job(
+                        "nothing", name, learner=learner, strategy=strategy, schedule=schedule, repeats=TEN, start="own"
+                    )
+                )
 
 
 def bait() -> Iterator[Job]:

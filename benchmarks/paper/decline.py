@@ -31,8 +31,8 @@ from torch import Tensor
 
 import understudy
 from understudy.errors import UnderstudyError
-from understudy.learners.named import make_learner
 from understudy.learners.protocol import Job, Learner, fit_many
+from understudy.learners.registry import make_learner
 
 SCHEDULE: Final = (600, 800, 1000, 2000, 3000, 4000, 5000)
 INITIAL, HEADS, HALVES = range(3)  # streams of random numbers
@@ -60,7 +60,15 @@ class Pool:
             kept = np.sort(np.random.default_rng(0).choice(len(X), rows, replace=False))
             X, y = X[kept], y[kept]
         X, Xt = X.astype(np.float32), Xt.astype(np.float32)
-        return cls(data.name, X, y.astype(np.int64), Xt, yt.astype(np.int64), torch.from_numpy(X).to(device), device)
+        return cls(
+            data.name,
+            X,
+            y=y.astype(np.int64),
+            X_test=Xt,
+            y_test=yt.astype(np.int64),
+            features=torch.from_numpy(X).to(device),
+            device=device,
+        )
 
     @property
     def n_classes(self) -> int:
@@ -70,14 +78,14 @@ class Pool:
         return Situation(
             self.features,
             self.y,
-            self.n_classes,
-            labelled,
-            model.predict_proba(self.X),
-            lambda: model.features(self.X),
-            tally,
-            lambda k: self.basis(k, seed),
-            seed,
-            self.device,
+            n_classes=self.n_classes,
+            labelled=labelled,
+            probs=model.predict_proba(self.X),
+            hidden=lambda: model.features(self.X),
+            tally=tally,
+            basis=lambda k: self.basis(k, seed),
+            seed=seed,
+            device=self.device,
         )
 
     def trained(self, learner: Learner, labelled: Rows, tally: tuple[int, int], repeat: int) -> Situation:
@@ -269,7 +277,7 @@ def accuracies(
 # -- the command ------------------------------------------------------------------------------------------------------
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -286,7 +294,7 @@ def main() -> None:
     )
     parser.add_argument("--heads", type=int, default=5, help="trained on each choice of one round")
     parser.add_argument("--learnable", type=Path, help="a file that keeps which rows are learnable, for the next run")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     try:
         for name in options.variants:
             parts_of(name)
@@ -306,10 +314,25 @@ def main() -> None:
     if options.one_round:
         starts = [Start.parse(text) for text in options.states]
         records = one_round(
-            pool, learner, options.variants, starts, repeats, options.heads, options.snapshots, learnable
+            pool,
+            learner,
+            names=options.variants,
+            starts=starts,
+            repeats=repeats,
+            heads=options.heads,
+            snapshots=options.snapshots,
+            learnable=learnable,
         )
     else:
-        records = play(pool, learner, options.variants, options.schedule, repeats, options.snapshots, learnable)
+        records = play(
+            pool,
+            learner,
+            names=options.variants,
+            schedule=options.schedule,
+            repeats=repeats,
+            snapshots=options.snapshots,
+            learnable=learnable,
+        )
     kept: list[dict[str, Any]] = []
     for record in records:
         kept.append(record)

@@ -35,7 +35,7 @@ INSIDE: Final = {
     "u1 lead": ("u¹'s part of the lead", BLUE),
     "g left": ("left of what the basis explains", GREEN),
 }
-SHOWN: Final = {
+SHOWN_BY_GROUP: Final = {
     "rivals": ("margin", "badge", "random", "typiclust"),
     "one part": ("influence", "uncertainty"),
     "P": ("P=pool", "uniform", "P=0.9"),
@@ -130,10 +130,10 @@ def draw_levers(kept: "Kept", out: Path) -> None:
     """One round by each variant minus one by the literal method: every repetition, and the mean."""
     from matplotlib.figure import Figure
 
-    names = [name for group in SHOWN.values() for name in group]
+    names = [name for group in SHOWN_BY_GROUP.values() for name in group]
     places: dict[str, float] = {}
     y = 0.0
-    for group in SHOWN.values():
+    for group in SHOWN_BY_GROUP.values():
         for name in group:
             places[name] = y
             y -= 1

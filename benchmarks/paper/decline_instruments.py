@@ -163,14 +163,14 @@ class Yardstick:
         return cls(
             features,
             labels,
-            probs.shape[1],
-            labelled,
-            rows,
-            margin(on_device).cpu().numpy(),
-            entropy(on_device).cpu().numpy(),
-            probs.argmax(1) == labels,
-            learnable,
-            spacings(features, sample, rows, labelled),
+            n_classes=probs.shape[1],
+            labelled=labelled,
+            open=rows,
+            margin=margin(on_device).cpu().numpy(),
+            entropy=entropy(on_device).cpu().numpy(),
+            is_right=probs.argmax(1) == labels,
+            learnable=learnable,
+            usual=spacings(features, sample, rows, labelled),
         )
 
     def measure(self, chosen: Rows) -> dict[str, float]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from understudy.experiments.curves import spread
+from understudy.experiments.curves import standard_deviation
 from understudy.experiments.statistics import paired_differences
 
 Record = dict[str, Any]
@@ -62,7 +62,7 @@ def paired(values: Values, name: str, reference: str = REFERENCE) -> tuple[float
     if not found:
         return float("nan"), float("nan"), 0
     sample = np.array(list(found.values()))
-    return float(sample.mean()), spread(sample) / len(sample) ** 0.5, len(sample)
+    return float(sample.mean()), standard_deviation(sample) / len(sample) ** 0.5, len(sample)
 
 
 def differences(values: Values, name: str, reference: str) -> dict[Any, float]:
@@ -267,11 +267,11 @@ def draw_paths(records: list[Record], out: Path) -> None:
     figure.savefig(out)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     for file in write(read(options.files), options.out):
         print(file)
 

@@ -25,7 +25,7 @@ from understudy import Surrogate, UnderstudyError, load
 from understudy.data.embedding import embed_dataset
 from understudy.data.encoders import make_encoder
 from understudy.data.pool import Dataset, Pool
-from understudy.experiments.statistics import paired
+from understudy.experiments.statistics import paired_difference
 
 STREAM_LABELS, STREAM_LEARNER = range(10, 12)  # study.py has the first
 POOL, TEST = range(2)
@@ -41,7 +41,7 @@ class Features:
     y: np.ndarray
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", default=(), metavar="NAME=PATH", help="features folders or .npz files")
     parser.add_argument("--embed", metavar="SPEC", help="make features with this encoder instead")
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     if given.device == "cpu":
         torch.set_num_threads(1)
     if given.embed:
@@ -163,7 +163,7 @@ def compare(given: argparse.Namespace) -> None:
                     f"{learner:8}{name:14}{strategy:10}" + "".join(f"{in_percent(each):>14}" for each in row[strategy])
                 )
             if len(curves) == len(STRATEGIES):
-                gains = [paired(column) for column in (curves["surrogate"] - curves["random"]).T]
+                gains = [paired_difference(column) for column in (curves["surrogate"] - curves["random"]).T]
                 row["surrogate_minus_random"] = [{"mean": gain.mean, "interval": gain.interval} for gain in gains]
             report["results"].append(row)
             report["seconds"] = clock.seconds()

@@ -15,8 +15,8 @@ from PIL import Image
 from text_claims import BLIND, OURS, U1, U2, UNIFORM, Body, read, short
 
 from understudy.experiments.curves import Curves
-from understudy.experiments.drawing import written
-from understudy.experiments.figures import learning_curves, offset_curves
+from understudy.experiments.drawing import save_figure
+from understudy.experiments.figures import draw_learning_curves, draw_offset_curves
 from understudy.experiments.results import Results
 
 SETS: Final = {
@@ -59,10 +59,10 @@ def drawn(kept: Path) -> dict[str, Figure]:
     tops = [Results.open(kept / name).ceiling() for name in SETS.values()]
     (cifar10,) = read([kept / "cifar10-paper", kept / "sweep-cifar10"])
     return {
-        "paper-curves": learning_curves(systems, [None if top is None else float(top.mean()) for top in tops]),
-        "paper-offsets": offset_curves(systems, "random"),
-        "paper-ablation": offset_curves(curves_of(kept, PARTS), OURS, all_strong=True),
-        "paper-sweeps": offset_curves([sweep(cifar10, title, names) for title, names in SWEEPS.items()], "ours",
+        "paper-curves": draw_learning_curves(systems, [None if top is None else float(top.mean()) for top in tops]),
+        "paper-offsets": draw_offset_curves(systems, "random"),
+        "paper-ablation": draw_offset_curves(curves_of(kept, PARTS), OURS, all_strong=True),
+        "paper-sweeps": draw_offset_curves([sweep(cifar10, title, names) for title, names in SWEEPS.items()], "ours",
                                       all_strong=True),
     }  # fmt: skip
 
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
     given = parser.parse_args()
     for name, figure in drawn(given.kept).items():
-        png, svg = written(figure, given.out / name)
+        png, svg = save_figure(figure, given.out / name)
         svg.unlink()  # one is enough for a page
         with Image.open(png) as image:  # 128 colours are enough, and a third of the bytes
             small = image.convert("RGB").quantize(128)

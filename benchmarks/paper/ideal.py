@@ -22,7 +22,7 @@ import torch
 from study import Clock, Task, about, save, stream, summary, whole_number
 
 from understudy.data.datasets import load_named
-from understudy.experiments.statistics import paired
+from understudy.experiments.statistics import paired_difference
 from understudy.learners.heads import Head
 from understudy.learners.protocol import Job
 from understudy.learners.training import Recipe
@@ -46,14 +46,14 @@ LEARNER: Final = Head(
 )
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--judges", type=int, default=3, help="seeds of the learner that judges; their mean counts")
     parser.add_argument("--last", type=int, default=LAST, help="labels at the end")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     given.device = "cpu"
     torch.set_num_threads(1)
     clock, task = Clock("cpu"), digits()
@@ -99,7 +99,7 @@ def labelled_by(task: Task, name: str, step: int, given: argparse.Namespace) -> 
     rngs = [stream(given.seed, STREAM_STRATEGY, repeat) for repeat in range(given.repeats)]
     initial = [stream(given.seed, STREAM_INITIAL, repeat) for repeat in range(given.repeats)]
     rows = np.stack([rng.choice(len(task.X), FIRST, replace=False) for rng in initial])
-    return continued(task, choosers, rows, given.last, step, rngs, given)
+    return continued(task, choosers, rows=rows, last=given.last, step=step, rngs=rngs, given=given)
 
 
 def continued(
@@ -184,7 +184,7 @@ def gaps(accuracy: dict[str, np.ndarray], name: str, schedule: Sequence[int], se
 
 def difference(values: np.ndarray) -> dict[str, Any]:
     """A paired difference and its 95 % interval."""
-    found = paired(values)
+    found = paired_difference(values)
     return {"mean": found.mean, "interval": found.interval, "values": values.tolist()}
 
 
@@ -193,7 +193,7 @@ def share_closed(gain: np.ndarray, gap: np.ndarray, seed: int) -> tuple[float, t
 
     None where the gap may as well be nothing: a share of that says nothing either.
     """
-    interval = paired(gap).interval
+    interval = paired_difference(gap).interval
     if interval is None or interval[0] <= 0:
         return None
     draws = stream(seed, STREAM_BOOTSTRAP).integers(len(gap), size=(RESAMPLES, len(gap)))
@@ -221,7 +221,9 @@ def overlaps(
             for who, choosers in followers.items()
         }
         others = [make_strategy(name) for _ in range(given.repeats)]
-        picks[again] = list(continued(task, others, rows, n + BATCH, 1, rngs, given, draw=given.judges)[:, n:])
+        picks[again] = list(
+            continued(task, others, rows=rows, last=n + BATCH, step=1, rngs=rngs, given=given, draw=given.judges)[:, n:]
+        )
         for who, batches in picks.items():
             for reach, shares in found[who].items():
                 following = ideal[:, n : n + reach]
@@ -235,7 +237,7 @@ def overlaps(
 def from_here(strategy: Strategy, view: PoolView, rng: np.random.Generator, truth: np.ndarray) -> np.ndarray:
     """A batch from this state. The strategy stays as it was, but for what it learnt on the way to it."""
     if isinstance(strategy, SurrogateStrategy):
-        strategy.following(view, rng)
+        strategy.follow(view, rng)
     return chosen(deepcopy(strategy), view, rng, BATCH, truth)
 
 

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from understudy import load
 from understudy.data.pool import Dataset
 from understudy.experiments.report import write_report
-from understudy.experiments.results import EXPERIMENT, RESULTS, SAME, TIMINGS, Results
+from understudy.experiments.results import EXPERIMENT, RESULT_COLUMNS, RESULTS, TIMINGS, Results
 
-SEVERAL: Final = "seconds were taken while several comparisons shared one GPU, and are no speeds"
+SEVERAL: Final = "seconds were taken while several comparisons shared one GPU, and say nothing of speed"
 
 
 def keep(folder: Path, into: Path, dataset: Dataset | None, note: str) -> Path:
@@ -43,23 +43,23 @@ def keep(folder: Path, into: Path, dataset: Dataset | None, note: str) -> Path:
 def slim(table: pa.Table) -> pa.Table:
     """The same rows and columns without what was picked."""
     nothing = {
-        "picks": pa.array([[]] * len(table), SAME.field("picks").type),
+        "picks": pa.array([[]] * len(table), RESULT_COLUMNS.field("picks").type),
         "memory": pa.array(["{}"] * len(table), pa.string()),
-        "scores": pa.nulls(len(table), SAME.field("scores").type),
-        "was_right": pa.nulls(len(table), SAME.field("was_right").type),
+        "scores": pa.nulls(len(table), RESULT_COLUMNS.field("scores").type),
+        "was_right": pa.nulls(len(table), RESULT_COLUMNS.field("was_right").type),
     }
     for name, values in nothing.items():
-        table = table.set_column(table.schema.get_field_index(name), SAME.field(name), values)
+        table = table.set_column(table.schema.get_field_index(name), RESULT_COLUMNS.field(name), values)
     return table
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--data", help="the data set, for the classes of the pool")
     parser.add_argument("--into", type=Path, default=Path("benchmarks/paper"))
     parser.add_argument("--note", default=SEVERAL)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     dataset = None if given.data is None else load(given.data)
     for folder in given.folders:
         target = keep(folder, given.into, dataset, given.note)

@@ -34,7 +34,7 @@ from understudy.core.posterior import weights_given
 from understudy.core.rows import FLOOR
 
 WIDTH, NOISE = 0.5, 1e-10
-BLOCK: Final = 8192  # rows whitened at a time
+ROWS_AT_ONCE: Final = 8192  # rows whitened at a time
 TARGETS: Final = ("y", "f")
 READINGS: Final = ("dirichlet", "members")
 PAPER: Final = 34.0  # per cent
@@ -67,12 +67,12 @@ def fitted_mean(
     targets: Float[Tensor, "l c"],
 ) -> Float[Tensor, "n c"]:
     """The FITC mean of every row of the pool, when these rows have these targets and the prior mean is zero."""
-    w, lam = kernel.whitened(kernel.of_features(X[rows]), F[rows])
+    w, lam = kernel.whiten(kernel.of_features(X[rows]), F[rows])
     weighted = w / (lam + NOISE).clamp_min(FLOOR[torch.float64])[:, None]
     _, B = weights_given(w.T @ weighted, weighted.T @ targets)
     return torch.cat([
-        kernel.whitened(kernel.of_features(X[start : start + BLOCK]), F[start : start + BLOCK])[0] @ B
-        for start in range(0, len(X), BLOCK)
+        kernel.whiten(kernel.of_features(X[start : start + ROWS_AT_ONCE]), F[start : start + ROWS_AT_ONCE])[0] @ B
+        for start in range(0, len(X), ROWS_AT_ONCE)
     ])  # fmt: skip
 
 
@@ -152,11 +152,11 @@ def table(result: dict[str, Any]) -> list[str]:
     return lines
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = study.options(__doc__, repeats=5)
     parser.add_argument("--labels", type=int, default=4500)
     parser.add_argument("--learners", nargs="+", default=list(study.LEARNERS))
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     task = study.read_task(given.data, given.rows, given.seed)
     clock = study.Clock(given.device)
     inputs = make_inputs(task.X, given.basis, given.seed, given.device)

@@ -136,7 +136,7 @@ def timed(task: Task, given: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = study.options(__doc__, repeats=4)
     parser.add_argument("--schedule", type=int, nargs="+", default=list(study.SCHEDULE))
     parser.add_argument("--pool", type=int, default=5000, help="rows of the pool that is labelled; times take --rows")
@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--unrestricted", type=int, default=2, help="picks timed with u3 of all rows")
     parser.add_argument("--workers", type=int, default=1, help="processes that share the repetitions")
     parser.add_argument("--learner", default="paper")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     clock = study.Clock(given.device)
     task = study.read_task(given.data, given.rows, given.seed)
     times = timed(task, given)

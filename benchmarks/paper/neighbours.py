@@ -184,7 +184,7 @@ def table(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = study.options(__doc__, repeats=2)
     parser.add_argument("--schedule", type=int, nargs="+", default=list(study.SCHEDULE))
     parser.add_argument("--picks", type=int, default=500, help="of the round that is watched")
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--single", type=int, default=16, help="picks for which networks are trained on one label more")
     parser.add_argument("--links", nargs="+", default=list(LINKS))
     parser.add_argument("--learner", default="paper")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     task = study.read_task(given.data, given.rows, given.seed)
     clock = study.Clock(given.device)
     found = measure(task, given, Distances(task.X, given.device))

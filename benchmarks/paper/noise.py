@@ -21,12 +21,12 @@ def agreed(picks: list[np.ndarray]) -> int:
     return len(same) if same.all() else int(same.argmin())
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = options(__doc__, repeats=2)
     parser.add_argument("--labels", type=int, default=1000)
     parser.add_argument("--picks", type=int, default=300)
     parser.add_argument("--learner", default="modern")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     task = read_task(given.data, given.rows, given.seed)
     rows_found = []
     for repeat in range(given.repeats):

@@ -33,7 +33,7 @@ import study
 import torch
 from study import Task
 
-from understudy.learners.named import make_learner
+from understudy.learners.registry import make_learner
 from understudy.strategies.adversary import passes_over
 from understudy.strategies.protocol import ChangesTraining, Needs, Strategy
 from understudy.strategies.registry import make_strategy
@@ -216,7 +216,7 @@ def words(row: Row) -> str:
     return f"{row['system']:<22}{row['choose_s']:>12.6f}{row['with_predictions_s']:>18.6f}{paper:>8}{note}"
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = study.options(__doc__, repeats=3)
     parser.add_argument("--labels", type=int, default=2000)
     parser.add_argument("--picks", type=int, default=1000)
@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--on", nargs="+", default=["features", "images"], help="what VAAL and TA-VAAL look at")
     parser.add_argument("--learner", default="paper")
     parser.add_argument("--only", nargs="+", default=list(PAPER), choices=list(PAPER))
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     task = study.read_task(given.data, given.rows, given.seed)
     labelled = study.initial_rows(task, given.labels, given.seed, 0)
     clock = study.Clock(given.device)

@@ -27,7 +27,7 @@ from study import Clock, Task, about, basis_of, options, read_task, save, stream
 from torch import Tensor
 
 from understudy import Surrogate, UnderstudyError
-from understudy.learners.named import make_learner
+from understudy.learners.registry import make_learner
 from understudy.strategies.protocol import ChangesTraining, Needs
 from understudy.strategies.registry import make_strategy
 from understudy.strategies.surrogate import SurrogateStrategy
@@ -70,14 +70,14 @@ class State:
     said: dict[str, Any] = field(default_factory=dict)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = options(__doc__, repeats=3)
     parser.add_argument("--learner", default="modern")
     parser.add_argument("--strategies", nargs="+", default=STRATEGIES)
     parser.add_argument("--rounds", nargs="+", default=("1000:1000", "600:200"), help="initial labels:picks")
     parser.add_argument("--planted", type=int, default=2000, help="rows that get near copies")
     parser.add_argument("--copies", type=int, default=4, help="of each of them")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     clock, scenes = Clock(given.device), scenes_of(read_task(given.data, given.rows, given.seed), given)
     report = {**about(given, scenes[0].task), "near": NEAR, "rounds": []}
     for round_ in given.rounds:

@@ -108,12 +108,12 @@ def table(result: dict[str, Any]) -> list[str]:
     return lines
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = study.options(__doc__, repeats=5)
     parser.add_argument("--schedule", type=int, nargs="+", default=list(study.SCHEDULE))
     parser.add_argument("--picks", type=int, default=500)
     parser.add_argument("--learners", nargs="+", default=list(study.LEARNERS))
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     task = study.read_task(given.data, given.rows, given.seed)
     clock = study.Clock(given.device)
     bases = [study.basis_of(study.make_surrogate(task, given, repeat)) for repeat in range(given.repeats)]

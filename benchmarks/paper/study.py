@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from understudy import Surrogate
-from understudy.learners.named import make_learner
 from understudy.learners.protocol import Job, fit_many
+from understudy.learners.registry import make_learner
 from understudy.version import __version__
 
 SCHEDULE: Final = (600, 800, 1000, 2000)  # the paper's, up to where these studies begin
@@ -92,7 +92,7 @@ def make_surrogate(task: Task, given: argparse.Namespace, repeat: int, **setting
 
 def basis_of(surrogate: Surrogate) -> tuple[np.ndarray, np.ndarray]:
     """U and V, for another surrogate of the same pool: the search for them takes longest."""
-    kernel = surrogate._kernel
+    kernel = surrogate.parts.kernel
     assert kernel.V is not None  # the paper's
     return kernel.U.cpu().numpy(), kernel.V.cpu().numpy()
 

@@ -27,7 +27,15 @@ import numpy as np
 
 from understudy.experiments.curves import area_over_width
 from understudy.experiments.results import Results
-from understudy.experiments.statistics import EARLY, SIGNIFICANT, TESTED_FROM, holm, paired, same_digits, signed_rank_p
+from understudy.experiments.statistics import (
+    EARLY_LABELS,
+    MIN_REPEATS_TESTED,
+    SIGNIFICANCE_LEVEL,
+    holm_correction,
+    paired_difference,
+    round_off,
+    signed_rank_p,
+)
 
 LATE: Final = 3000
 LEAST: Final = 2000  # labels to which both curves must go before they count as whole
@@ -175,7 +183,7 @@ def differences(body: Body, ahead: str, behind: str) -> tuple[np.ndarray, np.nda
 
 def at_stage(stage: str, budgets: np.ndarray, values: np.ndarray) -> np.ndarray | None:
     """One number a repetition; None where the curves do not go so far."""
-    chosen = {"early": (budgets > budgets[0]) & (budgets <= EARLY), "late": budgets >= LATE}
+    chosen = {"early": (budgets > budgets[0]) & (budgets <= EARLY_LABELS), "late": budgets >= LATE}
     if stage == "whole":
         return area_over_width(values, budgets.astype(float)) if budgets[-1] >= LEAST else None
     if stage == "change":
@@ -224,7 +232,7 @@ def verdict_on(interval: tuple[float, float] | None, within: float | None, p_hol
         if -within <= low and high <= within:
             return CONFIRMED
         return NOT if low > within or high < -within else UNDECIDED
-    if p_holm is not None and p_holm >= SIGNIFICANT:
+    if p_holm is not None and p_holm >= SIGNIFICANCE_LEVEL:
         return UNDECIDED
     return CONFIRMED if low > 0 else NOT if high < 0 else UNDECIDED
 
@@ -245,18 +253,41 @@ def case(claim: Claim, body: Body, dataset: str, stage: str) -> Case:
         if shared is None or values is None:
             missing.append(lacking(body, ahead, behind))
         else:
-            found.append((ahead, behind, same_digits(values), int(shared[0][-1])))
-    tested = claim.within is None and len(found) > 1 and all(len(values) >= TESTED_FROM for _, _, values, _ in found)
-    corrected = holm(np.array([signed_rank_p(values) for _, _, values, _ in found])).tolist() if tested else []
+            found.append((ahead, behind, round_off(values), int(shared[0][-1])))
+    tested = (
+        claim.within is None and len(found) > 1 and all(len(values) >= MIN_REPEATS_TESTED for _, _, values, _ in found)
+    )
+    corrected = (
+        holm_correction(np.array([signed_rank_p(values) for _, _, values, _ in found])).tolist() if tested else []
+    )
     comparisons = []
     for i, (ahead, behind, values, to) in enumerate(found):
-        difference, p = paired(values), corrected[i] if tested else None
+        difference, p = paired_difference(values), corrected[i] if tested else None
         enough = len(values) >= DECIDED_FROM
         verdict = verdict_on(difference.interval, claim.within, p) if enough else UNDECIDED
-        comparisons.append(Comparison(ahead, behind, difference.mean, difference.interval, len(values), to, p, verdict))
+        comparisons.append(
+            Comparison(
+                ahead,
+                behind,
+                mean=difference.mean,
+                interval=difference.interval,
+                repeats=len(values),
+                to=to,
+                p_holm=p,
+                verdict=verdict,
+            )
+        )
     whole = verdict_on_all([one.verdict for one in comparisons], missing)
     return Case(
-        claim.says, claim.whose, dataset, body.learner, stage, claim.within, whole, tuple(comparisons), tuple(missing)
+        claim.says,
+        claim.whose,
+        dataset=dataset,
+        learner=body.learner,
+        stage=stage,
+        within=claim.within,
+        verdict=whole,
+        comparisons=tuple(comparisons),
+        missing=tuple(missing),
     )
 
 
@@ -313,7 +344,7 @@ def cell(found: dict[str, Any], most: int = 2) -> str:
         counts = {verdict: sum(one["verdict"] == verdict for one in ones) for verdict in (CONFIRMED, NOT, UNDECIDED)}
         text += f"; of all {len(ones)}: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items() if n)
     repeats = {one["repeats"] for one in ones}
-    if repeats and min(repeats) < TESTED_FROM:
+    if repeats and min(repeats) < MIN_REPEATS_TESTED:
         text += f" ({' or '.join(map(str, sorted(repeats)))} repetitions)"
     if found["missing"]:
         text += f"{'; ' if text else ''}not run, or not so far: {', '.join(map(short, found['missing']))}"
@@ -335,16 +366,16 @@ def markdown(report: dict[str, Any], whose: str) -> str:
 
 
 def report_of(bodies: Sequence[Body], claims: Sequence[Claim] = CLAIMS) -> dict[str, Any]:
-    rules = {"early_to": EARLY, "late_from": LATE, "whole_to_at_least": LEAST, "tested_from": TESTED_FROM}
+    rules = {"early_to": EARLY_LABELS, "late_from": LATE, "whole_to_at_least": LEAST, "tested_from": MIN_REPEATS_TESTED}
     cannot = [{"says": says, "why": why} for says, why in CANNOT]
     return {"rules": rules, "claims": [asdict(one) for one in cases(bodies, claims)], "cannot": cannot}
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+", metavar="DIR")
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     report = report_of(read(given.folders))
     if given.out is not None:
         given.out.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 // A decision is stored in the outbox first. The item then stays on the screen, marked, until the next one can be shown
 // whole: keys pressed in between are ignored, because they would be answers to something nobody has seen. Where the
 // server is away, the next item is one of those fetched ahead.
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import { Failure, get, post, randomKey } from "./api.ts";
 import { atHand, prepare } from "./content.ts";
 import type { Content } from "./content.ts";
@@ -16,6 +16,7 @@ import {
   announcement,
   away,
   className,
+  leased,
   liveAway,
   locked,
   refusedCount,
@@ -41,6 +42,21 @@ export const screen = signal<OnScreen | null>(null);
 export const answered = signal<string | null>(null); // what was just said of the item on the screen
 export const stranded = signal(false); // the server is away and all that was fetched ahead is done
 export const lastWords = signal<string | null>(null); // what undo would take back
+
+/**
+ * The item on the screen is not the one this person has now: they went on in another tab or on another device. Not said
+ * while something of this tab is on its way, since then the server is only ahead of what we have heard.
+ */
+export const stale = computed(() => {
+  const now = leased.value;
+  const question = screen.value?.question;
+  if (!now || !question || question.item === null || question.lease === null) return false;
+  if (waiting.value > 0 || answered.value !== null || away.value) return false;
+  return now.lease > question.lease && now.item !== question.item;
+});
+
+/** Go on here with the item that this person has now. */
+export const goOnHere = () => askNext();
 
 const tab = randomKey();
 const past: Question[] = []; // what was decided here, for an undo while the server is away
@@ -209,6 +225,7 @@ const asQuestion = (shown: Shown): Question => ({
   ask: null,
   lease_seconds: null,
   lease_until: null,
+  lease: null,
   suggestion: null,
   confidence: null,
   flagged: false,
@@ -237,8 +254,9 @@ export type Verdict = "skip" | "dont-know" | "bad";
 const WORDS: Record<Verdict, string> = { skip: "skip", "dont-know": "don’t know", bad: "bad item" };
 
 function current(): (Question & { item: number }) | null {
+  if (status.value?.folders?.taken_for === "undecided") return null; // another question comes first
   const question = screen.value?.question;
-  if (!question || question.item === null || answered.value !== null || stranded.value) return null;
+  if (!question || question.item === null || answered.value !== null || stranded.value || stale.value) return null;
   return question as Question & { item: number };
 }
 
@@ -250,7 +268,15 @@ function send(
 ): void {
   if (!box || !sender || annotator.value === null) return;
   const key = randomKey();
-  box.add({ key, path, body: { ...body, annotator: annotator.value, key }, item: about.item, id: about.id, words });
+  box.add({
+    key,
+    path,
+    body: { ...body, annotator: annotator.value, key },
+    item: about.item,
+    id: about.id,
+    words,
+    at: Date.now(),
+  });
   count();
   sender.nudge();
 }
@@ -318,7 +344,7 @@ export function decideElsewhere(
 }
 
 export function undo(): void {
-  if (!box || !sender || answered.value === "undo") return;
+  if (!box || !sender || answered.value === "undo" || stale.value) return;
   const last = box.mine().at(-1);
   const before = past.pop();
   if (last && last.tries === 0 && last.key !== sender.sending && last.path !== "api/undo") {

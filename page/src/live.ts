@@ -1,7 +1,7 @@
 // The server's own news. The browser's way of trying again is too slow for us, so we try ourselves.
 import { get } from "./api.ts";
 import { Failure } from "./api.ts";
-import { liveAway, locked, take } from "./state.ts";
+import { leased, liveAway, locked, take } from "./state.ts";
 import type { Status } from "./types.ts";
 
 const SILENCE = 40_000; // the server says something every 15 seconds
@@ -14,6 +14,7 @@ export function listen(annotator: string | null, back: () => void): void {
   clearTimeout(timer);
   source?.close();
   const address = annotator === null ? "api/live" : `api/live?annotator=${encodeURIComponent(annotator)}`;
+  leased.value = null; // another person's, perhaps
   const mine = new EventSource(address);
   source = mine;
   const heard = () => {
@@ -46,6 +47,10 @@ export function listen(annotator: string | null, back: () => void): void {
   mine.addEventListener("status", (event) => {
     heard();
     take(JSON.parse((event as MessageEvent<string>).data) as Status);
+  });
+  mine.addEventListener("lease", (event) => {
+    heard();
+    leased.value = JSON.parse((event as MessageEvent<string>).data) as { item: number; lease: number };
   });
   mine.addEventListener("heartbeat", heard);
   mine.addEventListener("ping", heard);

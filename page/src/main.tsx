@@ -3,6 +3,7 @@ import { render } from "preact";
 import { Failure, get, post } from "./api.ts";
 import { askNext, back, forget, open, refreshIfStale, screen } from "./desk.ts";
 import { listen } from "./live.ts";
+import { fetchSettings, raiseAuditShare } from "./project.ts";
 import { name } from "./settings.ts";
 import { announcement, annotator, dialog, liveAway, locked, me, status, take, toast, view, viewOf } from "./state.ts";
 import type { View } from "./state.ts";
@@ -56,7 +57,7 @@ function App() {
     );
   if (!who) return null;
   if (annotator.value === null || (locked.value && who.login))
-    return <Welcome login={who.login} onReady={(given) => void begin(given)} />;
+    return <Welcome login={who.login} onReady={(given, raise) => void begin(given, raise)} />;
   if (!now) return null;
   if (now.phase === "preparing") return <Preparing />;
   const Page = PAGES[view.value];
@@ -90,12 +91,14 @@ function App() {
   );
 }
 
-async function begin(given: string): Promise<void> {
+async function begin(given: string, raise = false): Promise<void> {
   name.value = given;
   if (locked.value || me.value?.login) me.value = await get<Me>("api/me").catch(() => me.value);
   locked.value = false;
   annotator.value = given;
   if (!status.value) take(await get<Status>("api/status"));
+  const better = status.value?.audit?.raise_to;
+  if (raise && better != null) await raiseAuditShare(better); // before anything is asked: the sample is of all items
   listen(given, () => void back());
   if (status.value?.phase === "ready") await openDesk();
 }
@@ -104,6 +107,7 @@ async function openDesk(): Promise<void> {
   if (!status.value) return;
   if (!started.value) {
     started.value = true;
+    fetchSettings().catch(() => undefined); // only to hide what the project does not allow
     await open(status.value.project);
   } else await askNext();
 }

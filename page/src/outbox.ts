@@ -11,6 +11,7 @@ export interface Entry {
   item: number | null;
   id: string | null; // the item's name: shows after a restart whether the server still means the same item
   words: string; // for people: "cat", "skip"
+  at?: number; // when it was decided, by the clock on the wall: it may wait until the browser is started again
 }
 
 export interface Lost {
@@ -18,7 +19,7 @@ export interface Lost {
   reason: string;
 }
 
-export type Wish = Pick<Entry, "key" | "path" | "body" | "item" | "id" | "words">;
+export type Wish = Pick<Entry, "key" | "path" | "body" | "item" | "id" | "words" | "at">;
 
 export class Outbox {
   private readonly out: string;

@@ -19,6 +19,14 @@ const FIRST_WAIT = 300;
 const LONGEST_WAIT = 5000;
 const PATIENCE = 20; // answers "500" before a decision is given up and shown
 
+const DATED = new Set(["labels", "labels/many", "skip", "dont-know", "bad", "flag", "keep"].map((path) => `api/${path}`));
+
+/** What waited says for how long, so that it keeps the time at which it was decided. */
+function withAge(entry: Entry): Record<string, unknown> {
+  const ago = entry.at === undefined ? 0 : (Date.now() - entry.at) / 1000;
+  return DATED.has(entry.path) && ago >= 1 ? { ...entry.body, ago } : entry.body;
+}
+
 export class Sender {
   private running = false;
   private wait = FIRST_WAIT;
@@ -59,7 +67,7 @@ export class Sender {
       this.sending = entry.key;
       const tried = { ...entry, tries: entry.tries + 1 };
       this.box.put(tried); // before it goes out: after a crash nobody knows whether it arrived
-      const reply = await this.server.post(entry.path, entry.body);
+      const reply = await this.server.post(entry.path, withAge(entry));
       this.box.remove(tried);
       this.wait = FIRST_WAIT;
       this.listener.back();

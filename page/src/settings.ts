@@ -25,6 +25,7 @@ export const name = kept<string>("understudy:name", "");
 export const suggestions = kept<boolean>("understudy:suggestions", false);
 export const theme = kept<"auto" | "light" | "dark">("understudy:theme", "auto");
 export const keyMap = kept<KeyMap>("understudy:keys", {});
+export const dismissed = kept<string[]>("understudy:dismissed", []); // notes that were read
 export const whyOpen = kept<boolean>("understudy:why", false);
 
 effect(() => {

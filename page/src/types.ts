@@ -15,6 +15,7 @@ export interface Question {
   ask: string | null;
   lease_seconds: number | null;
   lease_until: number | null;
+  lease: number | null;
   suggestion: number | null;
   confidence: number | null;
   flagged: boolean;
@@ -46,6 +47,40 @@ export interface Training {
   reason: string | null;
 }
 
+export interface FeaturesNote {
+  encoder: string;
+  what: string;
+  is_weak: boolean;
+  advice: string | null;
+  command: string | null;
+}
+
+export interface CalibrationStatus {
+  rough: boolean;
+  audited: number;
+  sentence: string;
+}
+
+export interface AuditPlan {
+  items: number;
+  share: number;
+  half_width: number | null;
+  least: number;
+  usual: number;
+  raise_to: number | null;
+  line: string;
+}
+
+export interface Folders {
+  taken_for: string;
+  count: number;
+  names: string[];
+  items: number;
+  loose: number;
+  looks: string | null;
+  line: string;
+}
+
 export interface Status {
   project: string;
   phase: string;
@@ -69,6 +104,17 @@ export interface Status {
   online: string[];
   suspicious: number;
   version: number;
+  features: FeaturesNote | null;
+  calibration: CalibrationStatus | null;
+  audit: AuditPlan | null;
+  folders: Folders | null;
+}
+
+export interface Factor {
+  value: number;
+  low: number;
+  middle: number;
+  high: number;
 }
 
 export interface Why {
@@ -80,6 +126,8 @@ export interface Why {
   n_taught: number;
   teaches: { item: number; share: number }[];
   nearest: { item: number; label: string | null; distance: number }[];
+  influence: Factor | null;
+  uncertainty: Factor | null;
 }
 
 export interface Doubt extends Shown {
@@ -91,6 +139,13 @@ export interface Doubt extends Shown {
 
 export interface Likely extends Shown {
   probability: number;
+}
+
+export interface GridOffer {
+  items: Likely[];
+  promised: number | null;
+  likely: number;
+  reason: string;
 }
 
 export interface CurvePoint {
@@ -121,6 +176,22 @@ export interface Agreement {
   disagreements: { item: number; labels: Record<string, number> }[];
 }
 
+export interface ClassScore {
+  label: number;
+  right: number;
+  audited: number;
+  accuracy: number | null;
+  low: number | null;
+  high: number | null;
+  predicted: number;
+}
+
+export interface Confusion {
+  label: number;
+  predicted: number;
+  count: number;
+}
+
 export interface Progress {
   curve: CurvePoint[];
   hint: { advice: string; line: string; promise: number | null };
@@ -129,14 +200,43 @@ export interface Progress {
   people: Person[];
   agreement: Agreement | null;
   failures: string[];
+  by_class: ClassScore[];
+  confusions: Confusion[];
+}
+
+export interface SettingShown {
+  name: string;
+  value: boolean | number | string | string[] | null;
+  default: boolean | number | string | string[] | null;
+  meaning: string;
+  kind: string;
+  least: number | null;
+  most: number | null;
+  choices: string[] | null;
+  fixed: string | null;
+}
+
+export interface ProjectSettings {
+  settings: SettingShown[];
+  notes: string[];
 }
 
 export interface ItemCard extends Shown {
   label: number | null;
   labels: Record<string, number>;
-  flagged: boolean;
+  skipped_by: string[];
+  unknown_to: string[];
   bad: boolean;
+  flagged: boolean;
   note: string | null;
+}
+
+export interface FormatCard {
+  format: string;
+  title: string;
+  holds: string;
+  is_of_model: boolean;
+  suffixes: string[];
 }
 
 export interface Me {

@@ -93,4 +93,23 @@ describe("the sender", () => {
     expect(sent).toEqual([]);
     expect(heard).toEqual(["refused a"]);
   });
+
+  it("says how long a decision waited, where that is worth saying", async () => {
+    const box = new Outbox(new MemoryStorage(), "p", "t");
+    const sent: Record<string, unknown>[] = [];
+    const nothing = () => undefined;
+    const sender = new Sender(
+      box,
+      { post: async (_, body) => void sent.push(body as Record<string, unknown>), idOf: async () => "item-1" },
+      { stored: nothing, refused: nothing, away: nothing, locked: nothing, back: nothing },
+    );
+    box.add({ ...wish("late"), at: Date.now() - 60_000 });
+    box.add({ ...wish("now"), at: Date.now() });
+    box.add(wish("of an older page"));
+    box.add({ ...wish("undo"), path: "api/undo", at: Date.now() - 60_000 });
+    sender.nudge();
+    await vi.waitFor(() => expect(box.mine()).toEqual([]));
+    expect(sent[0]?.ago).toBeGreaterThanOrEqual(60);
+    expect(sent.slice(1).map((body) => "ago" in body)).toEqual([false, false, false]);
+  });
 });

@@ -1,4 +1,4 @@
-"""Checks of single settings: each returns the value in its plain type, or says what it must be and what came."""
+"""Checks of single settings: each returns the value as its plain type, or says what it must be and what was passed."""
 
 import math
 import operator
@@ -11,15 +11,15 @@ from understudy.errors import UsageError
 
 
 def check_whole_number(name: str, value: Any, least: int | None = None, most: int | None = None) -> int:
-    """The value as an int within these bounds. Booleans and floats are refused: mostly they are mistakes."""
+    """The value as an int within these bounds. Booleans and floats are refused, since they are usually mistakes."""
     try:
         if isinstance(value, bool | np.bool_):
             raise TypeError("a boolean")
         number = operator.index(value)
     except TypeError as error:
-        raise _wrong(name, "a whole number", value, least=least, most=most) from error
+        raise _usage_error(name, "a whole number", value, least=least, most=most) from error
     if (least is not None and number < least) or (most is not None and number > most):
-        raise _wrong(name, "a whole number", value, least=least, most=most)
+        raise _usage_error(name, "a whole number", value, least=least, most=most)
     return number
 
 
@@ -39,7 +39,7 @@ def check_number(
             raise TypeError("not a number")
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise _wrong(name, "a number", value, **bounds) from error
+        raise _usage_error(name, "a number", value, **bounds) from error
     is_within = (
         math.isfinite(number)
         and (least is None or number >= least)
@@ -48,7 +48,7 @@ def check_number(
         and (below is None or number < below)
     )
     if not is_within:
-        raise _wrong(name, "a number", value, **bounds)
+        raise _usage_error(name, "a number", value, **bounds)
     return number
 
 
@@ -65,11 +65,11 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def _wrong(name: str, kind: str, value: Any, **bounds: float | None) -> UsageError:
-    return UsageError(f"{name} must be {kind}{_in_words(**bounds)}; got {value!r}")
+def _usage_error(name: str, kind: str, value: Any, **bounds: float | None) -> UsageError:
+    return UsageError(f"{name} must be {kind}{_describe_bounds(**bounds)}; got {value!r}")
 
 
-def _in_words(
+def _describe_bounds(
     least: float | None = None, above: float | None = None, most: float | None = None, below: float | None = None
 ) -> str:
     if least is not None and most is not None:

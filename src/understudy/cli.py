@@ -2,6 +2,8 @@
 
 import json
 import sys
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,25 +17,27 @@ if TYPE_CHECKING:  # else every command would wait for what a comparison needs
     from understudy.experiments.compare import Comparison
     from understudy.experiments.grid import Engine
     from understudy.experiments.results import Results
+    from understudy.projects.folder_question import FolderQuestion
 
 app = typer.Typer(
-    help="Tells people which item to label next, and learns from every single label.",
+    help="Chooses which item to label next, and learns from every single label.",
     no_args_is_help=True,
     add_completion=False,
-    pretty_exceptions_enable=False,  # who asks for a trace gets Python's own
+    pretty_exceptions_enable=False,  # --debug shows Python's own trace
 )
 
 
-def main() -> None:
-    """Run this process's command. An error of ours is one line on standard error; the exit code says whose it is.
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command, by default that of this process. An error of ours is one line on standard error.
 
-    0: done. 1: the work failed. 2: the call was wrong, so that trying again cannot help.
+    The exit code is 0 when it is done, 1 when the work failed, 2 when the call itself was wrong.
     """
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        app()
+        app(words)
     except UnderstudyError as error:
-        # By now the command's context is gone, and with it the parsed option.
-        if "--debug" in sys.argv:
+        # By now the command's context is gone, and the parsed option with it.
+        if "--debug" in words:
             raise
         typer.echo(f"understudy: {error}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
@@ -64,7 +68,7 @@ def demo(
 ) -> None:
     """Compare the surrogate with margin, entropy and random on 8x8 digits: about a minute.
 
-    The same command goes on where it was interrupted.
+    The same command continues where it was interrupted.
     """
     # Imported here, so that no other command waits for what the demo needs.
     from understudy.experiments.demo import demo_comparison
@@ -74,8 +78,8 @@ def demo(
 
 @app.command()
 def datasets(
-    get: Annotated[str | None, typer.Option("--get", metavar="NAME", help="Download this one first.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The list for scripts.")] = False,
+    get: Annotated[str | None, typer.Option("--get", metavar="NAME", help="Download this data set first.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
     """List the data sets that have a name: which are here, where, and how to get the others."""
     from understudy.data.datasets import listing, registry
@@ -94,16 +98,23 @@ def datasets(
 
 @app.command()
 def encoders() -> None:
-    """List what makes features of items: how each is written, and what it needs."""
-    from understudy.data.encoders.listing import SYNTAX, table
+    """List what makes features of items: how each is written, what it needs, and whether it works here.
+
+    One of each kind is loaded and encodes an item, which takes some seconds.
+    """
+    from understudy.data.encoders.listing import explanations, table
+    from understudy.data.encoders.trials import try_encoders
 
     console = Console()
-    console.print(table())
-    console.print(SYNTAX, highlight=False, markup=False, soft_wrap=True)
+    with Console(stderr=True).status("loading one of each kind"):
+        trials, torchvision_fault = try_encoders()
+    console.print(table(trials))
+    for line in explanations(trials, torchvision_fault):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()
-def strategies(as_json: Annotated[bool, typer.Option("--json", help="The list for scripts.")] = False) -> None:
+def strategies(as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False) -> None:
     """List the ways of choosing what to label next: what each prefers, and what it needs to know."""
     from understudy.strategies import listing
 
@@ -124,18 +135,22 @@ def embed(
     batch_size: Annotated[int, typer.Option(min=1, help="Items computed at once.")] = defaults.ITEMS_PER_BATCH,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     workers: Annotated[int | None, typer.Option(min=1, help="Threads that read and decode.")] = None,
-    on_error: Annotated[str, typer.Option(help="Leave items out that cannot be used (skip), or fail.")] = "skip",
+    on_error: Annotated[
+        str, typer.Option(help="skip: leave out items that cannot be used. fail: stop at them.")
+    ] = "skip",
     columns: Annotated[
         str | None, typer.Option(metavar="text=NAME,...", help="Columns of a table: path or text, label, split, id.")
     ] = None,
     classes: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="The only classes; what has another label is left out.")
+        str | None,
+        typer.Option(metavar="A,B,...", help="Use only these classes; items with another label are left out."),
     ] = None,
     folder_labels: Annotated[
-        bool, typer.Option("--folder-labels/--no-folder-labels", help="Whether folders of images are classes.")
+        bool,
+        typer.Option("--folder-labels/--no-folder-labels", help="Whether the folders of images are their classes."),
     ] = True,
 ) -> None:
-    """Make features of items; what was made before is not made again, so an interrupted run goes on."""
+    """Compute features of items. Features computed before are reused, so an interrupted run continues."""
     from understudy.data.columns import parse_columns
     from understudy.data.embedding import embed_dataset
     from understudy.data.encoders import make_encoder
@@ -170,7 +185,7 @@ def compare(
         str | None, typer.Option(help="paper: 600 to 11,000 labels. small: two a class to half the pool.")
     ] = None,
     start: Annotated[
-        int | None, typer.Option(metavar="0", help="0: who can choose without a learner chooses its first rows, too.")
+        int | None, typer.Option(metavar="0", help="0: strategies that need no learner also choose the first rows.")
     ] = None,
     learner: Annotated[
         str, typer.Option(help="paper, paper_slow, paper_scaled, modern, quick, logistic, resnet18 or module:name.")
@@ -178,19 +193,25 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="Folder for results; comparisons/DATASET if not given.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = defaults.SEED,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = defaults.DEVICE,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a core if not given, one on a GPU.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one per core if not given, one on a GPU.")] = None,
     together: Annotated[
-        int | None, typer.Option(min=1, help="Repetitions trained at once; all on a GPU, else one.")
+        int | None, typer.Option(min=1, help="Repetitions trained at once; all of them on a GPU, otherwise one.")
     ] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
-    ray_address: Annotated[str | None, typer.Option(help="Of the cluster; without one it is started here.")] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray for a Ray cluster.")] = "local",
+    ray_address: Annotated[
+        str | None, typer.Option(help="Address of the Ray cluster; without one a cluster is started here.")
+    ] = None,
     controls: Annotated[
-        bool, typer.Option("--controls/--no-controls", help="Also margin retrained ten times as often, and all labels.")
+        bool,
+        typer.Option(
+            "--controls/--no-controls",
+            help="Also run margin retrained ten times as often, and the learner with all labels.",
+        ),
     ] = True,
 ) -> None:
-    """Label a data set in simulation by several strategies, and report who needs fewest labels.
+    """Label a data set in simulation by several strategies, and report which needs the fewest labels.
 
-    Every round is stored as it ends. The same command goes on where it was interrupted, and adds what is new.
+    Every round is stored as it ends. The same command continues where it was interrupted, and adds what is new.
     """
     from understudy.experiments.compare import compare
 
@@ -217,13 +238,15 @@ def compare(
 def replay(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a comparison.")],
     learner: Annotated[str, typer.Option(help="The learner that judges the stored picks.")],
-    data: Annotated[str | None, typer.Option(help="The data set, where it is no longer where it was.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the judgement; DIR/replay-LEARNER if not given.")] = None,
+    data: Annotated[str | None, typer.Option(help="Where the data set is, if it has moved.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; DIR/replay-LEARNER if not given.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = defaults.DEVICE,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
     together: Annotated[int | None, typer.Option(min=1, help="Repetitions trained at once.")] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
-    ray_address: Annotated[str | None, typer.Option(help="Of the cluster; without one it is started here.")] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray for a Ray cluster.")] = "local",
+    ray_address: Annotated[
+        str | None, typer.Option(help="Address of the Ray cluster; without one a cluster is started here.")
+    ] = None,
 ) -> None:
     """Judge the picks of a comparison by another learner: are they good labels, or good for one learner only?"""
     from understudy.experiments.compare import replay
@@ -236,9 +259,9 @@ def replay(
 @app.command()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a comparison.")],
-    data: Annotated[str | None, typer.Option(help="The data set, where it is no longer where it was.")] = None,
+    data: Annotated[str | None, typer.Option(help="Where the data set is, if it has moved.")] = None,
 ) -> None:
-    """Make the report of a comparison again, from its results; finished or not."""
+    """Make the report of a comparison again from its results, finished or not."""
     from understudy.experiments.results import Results
 
     _show_results(Results.open(folder), data)
@@ -250,20 +273,28 @@ def label(
         str | None, typer.Argument(metavar="[PATH]", help="A folder of images, a table, a data set, or a project.")
     ] = None,
     classes: Annotated[str | None, typer.Option(metavar="A,B,...", help="More can be added while labelling.")] = None,
-    classes_file: Annotated[Path | None, typer.Option(help="A file with the name of a class a line.")] = None,
+    classes_file: Annotated[Path | None, typer.Option(help="A file with one class name per line.")] = None,
     project: Annotated[Path | None, typer.Option(help="The project's folder; PATH.understudy if not given.")] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Label 8x8 digits: needs nothing at all.")] = False,
-    encoder: Annotated[str | None, typer.Option(help="See `understudy encoders`; the best that is there.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Try it on 8x8 digits, without any data of your own.")] = False,
+    encoder: Annotated[
+        str | None, typer.Option(help="See `understudy encoders`; the best that is installed if not given.")
+    ] = None,
     store: Annotated[
         str | None, typer.Option(metavar="URL", help="postgresql://USER@HOST/NAME; password in PGPASSWORD.")
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Where to listen; others than this machine need what follows.")
+        str, typer.Option(help="Address to listen on; beyond this machine --annotators or --password is needed.")
     ] = defaults.HOST,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help=f"The first free one from {defaults.FIRST_PORT} if not given.")
     ] = None,
-    annotators: Annotated[str | None, typer.Option(metavar="ANN,BOB", help="A personal link for each.")] = None,
+    annotators: Annotated[
+        str | None, typer.Option(metavar="ANN,BOB", help="A personal login link for each of these people.")
+    ] = None,
+    allow_host: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="More names by which the page may be called, of a reverse proxy say."),
+    ] = None,
     new_links: Annotated[
         bool, typer.Option("--new-links", help="Issue new login links; the old ones stop working.")
     ] = False,
@@ -274,7 +305,7 @@ def label(
             prompt="Password",
             prompt_required=False,
             hide_input=True,
-            help="One for all. Alone at the end: asked for. Others can read a command line.",
+            help="One password for everybody; given last, without a value, it is asked for.",
         ),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Whether to open the page.")] = True,
@@ -300,11 +331,14 @@ def label(
     retrain_growth: Annotated[
         float | None,
         typer.Option(
-            help="Train when the labels have grown by this factor,", show_default=f"{defaults.RETRAIN_GROWTH:g}"
+            help="Train when the labels have grown by this factor.", show_default=f"{defaults.RETRAIN_GROWTH:g}"
         ),
     ] = None,
     retrain_at_most: Annotated[
-        int | None, typer.Option(help="or by this many.", show_default=str(defaults.RETRAIN_AT_MOST))
+        int | None,
+        typer.Option(
+            help="Train after this many new labels at the latest.", show_default=str(defaults.RETRAIN_AT_MOST)
+        ),
     ] = None,
     basis_size: Annotated[
         int | None, typer.Option(help="Basis points of the surrogate; 500, fewer in small pools.")
@@ -319,26 +353,33 @@ def label(
         str | None, typer.Option(metavar="text=NAME,...", help="Columns of a table: path or text, label, id.")
     ] = None,
     folder_labels: Annotated[
-        bool, typer.Option("--folder-labels/--no-folder-labels", help="Whether labels that are there are taken over.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--folder-labels/--no-folder-labels",
+            help="Whether labels that come with the data are used; about folders you are asked.",
+            show_default=False,
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="For features: auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Label items in the browser. Each answer teaches the surrogate, which chooses the next item.
 
-    The project lies beside the data. The same command goes on where it was stopped.
+    The project is stored beside the data. The same command continues where it was stopped.
     """
     if source is None and project is None and not demo:
         raise UsageError("there is nothing to label; give a PATH, or --demo to try it on digits")
     from understudy.data.columns import parse_columns
-    from understudy.learners.named import make_learner
+    from understudy.learners.registry import make_learner
     from understudy.projects.project import create_or_open
+    from understudy.sessions.opening import check_begin
     from understudy.web.access import access_for, check_access
-    from understudy.web.server import Address, serve
+    from understudy.web.server import Address, check_address, serve
 
     _find_modules_here()
     if learner is not None:
-        make_learner(learner)  # one that is not there would be found out only by the first training
-    check_access(host, annotators, password)  # before anything is made
+        make_learner(learner)  # an unknown one would only fail at the first training
+    check_access(host, annotators, password, allow_host)  # before anything is created
+    check_address(Address(host, port))
     opened = create_or_open(
         source,
         project=project,
@@ -349,6 +390,8 @@ def label(
         demo=demo,
         columns=None if columns is None else parse_columns(columns),
         folder_labels=folder_labels,
+        ask_folders=_ask_about_folders,
+        check_begin=partial(check_begin, predictions=predictions),
         device=device,
         audit_share=audit_share,
         agreement_share=agreement_share,
@@ -359,9 +402,18 @@ def label(
         basis_size=basis_size,
         seed=seed,
     )
+    # Before the page is there: a download is shown here, and people are asked where only a weak encoder can be had.
+    opened.settle_encoder(typer.confirm if sys.stdin.isatty() and sys.stdout.isatty() else None)
     serve(
         opened,
-        enter=lambda: access_for(opened.folder, host, annotators=annotators, password=password, new_links=new_links),
+        enter=lambda: access_for(
+            opened.folder,
+            host,
+            annotators=annotators,
+            password=password,
+            new_links=new_links,
+            allow_host=allow_host,
+        ),
         address=Address(host, port),
         predictions=predictions,
         browser=browser,
@@ -369,27 +421,81 @@ def label(
     )
 
 
+@app.command()
+def encoder(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="A project's folder, or the data it lies beside.")],
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="See `understudy encoders`; the best to be had if not given.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="The project's database, if it is not a file.")
+    ] = None,
+) -> None:
+    """Change the encoder of a project. Labels stay; features, surrogate and model are made anew.
+
+    The features of before stay in use until the new ones are complete. After an interruption, run it again.
+    """
+    from understudy.sessions.encoder_change import change_encoder
+
+    _find_modules_here()
+    for line in change_encoder(project, name, device=device, store=store, quiet=False):
+        typer.echo(line)
+
+
+@app.command()
+def settings(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="A project's folder, or the data it lies beside.")],
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="What to change, audit_share=0.2 for example.")
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="The project's database, if it is not a file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+) -> None:
+    """Show the settings of a project, or change some. While it is served, change them on its page."""
+    from understudy.sessions.stored_settings import change_settings, list_settings, settings_table
+
+    _find_modules_here()
+    shown = change_settings(project, changes, store=store) if changes else list_settings(project, store=store)
+    if as_json:
+        typer.echo(json.dumps(asdict(shown), indent=1))
+        return
+    console = Console()
+    console.print(settings_table(shown.settings))
+    for line in shown.notes:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
 @app.command("import")
 def import_(
     project: Annotated[str, typer.Argument(metavar="PROJECT", help="A project's folder, or the data it lies beside.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A table, Label Studio's JSON, or folders of classes.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A table, Label Studio's JSON, or a folder or zip with one folder per class."
+        ),
+    ],
     form: Annotated[
         str | None,
-        typer.Option("--format", help="csv, jsonl, parquet, labelstudio or folders; by its name if not given."),
+        typer.Option("--format", help="csv, jsonl, parquet, labelstudio or folders; told by the file if not given."),
     ] = None,
-    annotator: Annotated[str, typer.Option(help="Who labelled, where the file does not say.")] = "import",
+    annotator: Annotated[str, typer.Option(help="The annotator of labels for which the file names none.")] = "import",
     columns: Annotated[
         str | None, typer.Option(metavar="label=NAME,...", help="Columns: id, path, text, label, annotator, time.")
     ] = None,
     add_classes: Annotated[
-        bool, typer.Option("--add-classes/--no-add-classes", help="Whether labels that are no class yet become one.")
+        bool, typer.Option("--add-classes/--no-add-classes", help="Whether labels that are not a class yet become one.")
     ] = True,
     many_classes: Annotated[
-        bool, typer.Option("--many-classes", help="Add new classes also where they are suspiciously many.")
+        bool, typer.Option("--many-classes", help="Add new classes even if there are suspiciously many.")
     ] = False,
-    store: Annotated[str | None, typer.Option(metavar="URL", help="The project's database, if it is no file.")] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="The project's database, if it is not a file.")
+    ] = None,
 ) -> None:
-    """Bring labels into a project. What it has already, by the same annotator, is not stored again."""
+    """Import labels into a project. Labels that it has already, by the same annotator, are not stored again."""
     from understudy.data.columns import parse_columns
     from understudy.sessions.transfer import import_labels
 
@@ -414,25 +520,83 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="csv, jsonl, parquet, labelstudio, prodigy, folders, predictions-csv, -jsonl or -parquet, model.",
+            help="csv, jsonl, parquet, labelstudio, prodigy, folders, predictions-csv, predictions-jsonl, "
+            "predictions-parquet or model.",
         ),
     ] = "csv",
-    out: Annotated[Path | None, typer.Option(help="File to write, or folder; here, by its usual name.")] = None,
-    copy: Annotated[bool, typer.Option("--copy", help="Folders of copies, not of links.")] = False,
-    store: Annotated[str | None, typer.Option(metavar="URL", help="The project's database, if it is no file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File or folder to write; its usual name, here, if not given.")
+    ] = None,
+    prefix: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="What addresses of images begin with, for labelstudio: https://.../photos/"),
+    ] = None,
+    copy: Annotated[bool, typer.Option("--copy", help="Copy files into the folders instead of linking them.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Probabilities as the model gives them, not calibrated by audit items.")
+    ] = False,
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="The project's database, if it is not a file.")
+    ] = None,
 ) -> None:
-    """Write labels, predictions or the model to a file, with who, when and why. Also while people label."""
+    """Export labels, predictions or the model, with who, when and why. Works while people label."""
     from understudy.sessions.transfer import export_labels
 
-    for line in export_labels(project, form, out, copy=copy, store=store):
+    for line in export_labels(project, form, out, copy=copy, raw=raw, prefix=prefix, store=store):
         typer.echo(line)
+
+
+@app.command()
+def backup(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="A project's folder, or the data it lies beside.")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="File or folder to write; PROJECT-DATE.backup.zip, here.")
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="The project's database, if it is not a file.")
+    ] = None,
+) -> None:
+    """Copy a project into one file: labels, models, features, settings. Works while people label."""
+    from understudy.sessions.backup import back_up
+
+    for line in back_up(project, file, store=store):
+        typer.echo(line)
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `understudy backup` made.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder for the project.")],
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="Another database for the log, or sqlite:///FILE.")
+    ] = None,
+) -> None:
+    """Make a project of a backup again, in a new folder. Nothing that is there is replaced."""
+    from understudy.sessions.backup import restore_backup
+
+    for line in restore_backup(file, folder, store=store):
+        typer.echo(line)
+
+
+def _ask_about_folders(question: "FolderQuestion") -> bool | None:
+    """Whether folders are classes, as whoever sits at the terminal says; None where nobody does."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return None
+    typer.echo(question.line)
+    typer.echo("  c: classes; each item is labelled by the folder it lies in")
+    typer.echo("  f: folders; nothing is labelled yet")
+    usual = "c" if question.are_likely_classes else "f"
+    while True:
+        answer = str(typer.prompt("Are they taken for classes or for folders?", default=usual)).strip().lower()
+        if answer in ("c", "classes", "f", "folders"):
+            return answer.startswith("c")
 
 
 def _find_modules_here() -> None:
     """Let `module:name` be a file of the current folder; processes that are started get the same path."""
     here = str(Path.cwd())
     if not {"", here} & set(sys.path):
-        sys.path.append(here)  # last: a file here takes the place of no other module
+        sys.path.append(here)  # last, so that a file here hides no other module
 
 
 def _comparison_engine(engine: str, ray_address: str | None, jobs: int | None) -> "Engine | None":
@@ -456,7 +620,7 @@ def _carry_out(comparison: "Comparison", engine: "Engine | None", jobs: int | No
         outcome = comparison.run(engine, jobs)
     except KeyboardInterrupt:
         folder = comparison.task.store.folder
-        typer.echo(f"understudy: stopped; what is done is in {folder}, and the same command goes on", err=True)
+        typer.echo(f"understudy: stopped; what is done is in {folder}, and the same command continues", err=True)
         raise typer.Exit(1) from None
     try:
         if comparison.task.stored():
@@ -469,18 +633,12 @@ def _carry_out(comparison: "Comparison", engine: "Engine | None", jobs: int | No
 
 
 def _show_results(results: "Results", data: str | None) -> None:
-    """Print the table of a comparison and write its report, both from one summary."""
-    from understudy.experiments.report import find_dataset, write_report
-    from understudy.experiments.summary import summarise
-    from understudy.experiments.tables import comparison_table
+    """Print the table of a comparison, and write its report."""
+    from understudy.experiments.report import publish
 
     console = Console()
-    summary = summarise(results)
-    if (found := summary.findings) is not None:
-        console.print(
-            comparison_table(found.curves, ceiling=found.ceiling, comparisons=found.comparisons, width=console.width)
-        )
-    for note in summary.notes:
-        console.print(note, highlight=False, markup=False, soft_wrap=True)
-    path = write_report(results, find_dataset(results, data), summary=summary)
-    console.print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
+    for part in publish(results, data, console.width):
+        if isinstance(part, str):
+            console.print(part, highlight=False, markup=False, soft_wrap=True)
+        else:
+            console.print(part)

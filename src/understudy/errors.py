@@ -2,7 +2,7 @@
 
 
 class UnderstudyError(ValueError):
-    """Something the caller can mend: a bad value, a wrong shape, a call out of turn."""
+    """An error that the caller can fix: a bad value, a wrong shape, a call in the wrong order."""
 
 
 class UsageError(UnderstudyError):
@@ -29,4 +29,11 @@ class Conflict(UnderstudyError):
 
 
 class NotStored(UnderstudyError):
-    """A decision could not be put on the disk. It did not happen; send it again."""
+    """A decision could not be put on the disk. It did not happen; send it again.
+
+    `public` is what those who only label are told: the message may name paths and addresses of the server.
+    """
+
+    def __init__(self, message: str, public: str = "") -> None:
+        super().__init__(message)
+        self.public = public or "the server could not store this; its terminal says why. Send it again later"

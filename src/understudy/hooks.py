@@ -1,7 +1,7 @@
-"""The hook by which a system may change the training of a learner: where strategies and learners meet.
+"""The hook through which a strategy may change the training of a learner.
 
-It stands below both, so that a strategy can bring one along without knowing any learner, and a learner can run one
-without knowing any strategy.
+It is a layer below both, so that a strategy can provide one without importing any learner, and a learner can run one
+without importing any strategy.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a hook is told before training: m models of one shape, each with its own n labelled items."""
+    """What a hook receives before training: m models of one shape, each with its own n labelled items."""
 
-    inputs: Sequence[Any]  # m times what the learner takes
+    inputs: Sequence[Any]  # the learner's inputs, once per model
     labels: Int[Tensor, "m n"]  # on the learner's device
     seeds: tuple[int, ...]
     n_classes: int
@@ -37,17 +37,17 @@ class Step:
     labels: Int[Tensor, "m b"]
     hidden: tuple[Float[Tensor, "m b _"], ...]  # outputs of the hidden layers, first to last, after dropout
     logits: Float[Tensor, "m b c"]
-    losses: Float[Tensor, "m b"]  # the learner's own, item by item
+    losses: Float[Tensor, "m b"]  # the learner's own, per item
 
 
 class TrainingHook:
-    """A system that changes training overrides what it changes; as it stands, this one changes nothing."""
+    """Base class of hooks: override what should change; the defaults change nothing."""
 
     def begin(self, setup: Setup) -> None:
-        """Called once before training: the place to make modules, or to ask a teacher about `setup.inputs`."""
+        """Called once before training: the place to create modules, or to run a teacher on `setup.inputs`."""
 
     def parameters(self) -> Sequence[Tensor]:
-        """What is to be trained along, by the learner's optimiser."""
+        """Extra parameters that the learner's optimiser trains along with the model's."""
         return ()
 
     def weight_decay(self, usual: float, n_labels: int) -> float:
@@ -55,14 +55,14 @@ class TrainingHook:
         return usual
 
     def loss(self, step: Step) -> Float[Tensor, "m"]:
-        """(m,): what is minimised, model by model. Terms of one model must not depend on another."""
+        """(m,): the loss to minimise for each model. Terms of one model must not depend on another."""
         return step.losses.mean(1)
 
     def part(self, model: int) -> "TrainingHook":
-        """What was learnt along with one of the m models, for the run that this model is of."""
+        """What was trained along with one of the m models, for the run of that model."""
         return self
 
     @property
     def keeps_loss(self) -> bool:
-        """Nothing is asked of a step: a training with another weight decay needs no more care than any other."""
+        """Whether the hook leaves the loss and the trained parameters alone; it may still change the weight decay."""
         return type(self).loss is TrainingHook.loss and not self.parameters()

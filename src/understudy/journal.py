@@ -1,4 +1,4 @@
-"""The journal of a loop: what happened in it, as far as it decides what happens next, in plain numbers and lists."""
+"""The journal of a loop: those of its events that decide what happens next, in plain numbers and lists."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,10 @@ from typing import Any, Final
 from understudy.errors import UnderstudyError
 
 FORMAT: Final = 1
-SHOWN: Final = "shown"  # the strategy saw what the learner says since the last training
-TOLD: Final = "told"  # rows, and a class for each
+SHOWN: Final = "shown"  # the strategy has seen the predictions of the last training
+TOLD: Final = "told"  # rows, and the class of each
 RETRACTED: Final = "retracted"  # rows
-Event = tuple[Any, ...]  # one of these words, and what belongs to it
+Event = tuple[Any, ...]  # one of these words, and its arguments
 KEYS: Final = frozenset(
     {"format", "pool", "n_classes", "random_state", "strategy", "learner", "round", "most_labels", "trainings", "since"}
     | {"pending", "skipped", "draws"}
@@ -19,7 +19,7 @@ KEYS: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingRecord:
     """What the learner was trained on, and what the strategy remembered just before."""
 
     rows: list[int]
@@ -29,12 +29,12 @@ class Training:
 
 @dataclass(eq=False)
 class Journal:
-    """The trainings that have to be repeated to get the last model again, and all that happened since."""
+    """The trainings that must be repeated to restore the last model, and all events since."""
 
-    keeps_all: bool  # trainings: where a strategy changes them, each may depend on the one before
-    trainings: list[Training] = field(default_factory=list)
+    keeps_all: bool  # all trainings: if a strategy changes training, each may depend on the one before
+    trainings: list[TrainingRecord] = field(default_factory=list)
     since: list[Event] = field(default_factory=list)
-    most_labels: int = 0  # that a training had: later ones may have fewer, if labels were taken back
+    most_labels: int = 0  # of any training so far: later ones may have fewer, if labels were retracted
 
     @property
     def is_shown(self) -> bool:
@@ -51,33 +51,34 @@ class Journal:
     def note_retracted(self, rows: Sequence[int]) -> None:
         self.since.append((RETRACTED, list(rows)))
 
-    def note_training(self, training: Training) -> None:
+    def note_training(self, training: TrainingRecord) -> None:
         self.trainings = [*self.trainings, training] if self.keeps_all else [training]
         self.since = []
         self.most_labels = max(self.most_labels, len(training.rows))
 
 
-def described(thing: Any) -> str:
-    """A strategy or learner with its settings, but for where it runs; what does not show them, by its class."""
+def describe(thing: Any) -> str:
+    """A strategy or learner with its settings except the device; its class if the repr shows no settings."""
     if "__repr__" not in {name for kind in type(thing).__mro__[:-1] for name in vars(kind)}:
         return type(thing).__name__
     return re.sub(r"(, )?device='[^']*'|, device=device\([^)]*\)| at 0x[0-9a-f]+", "", repr(thing))
 
 
-def checked_state(state: Any, expected: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A state that a loop of this pool, number of classes, seed, strategy and learner can go on from."""
+def check_state(state: Any, expected: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The state, if a loop with this pool, number of classes, seed, strategy and learner can resume it."""
     if not isinstance(state, Mapping) or "format" not in state:
-        raise UnderstudyError("this is not the state of a loop; give what state_dict() returned")
+        raise UnderstudyError("this is not the state of a loop; pass what state_dict() returned")
     if state["format"] != FORMAT:
         raise UnderstudyError(
-            f"this state has format {state['format']}, this version reads {FORMAT}; resume it where it was saved"
+            f"this state has format {state['format']}, but this version reads only {FORMAT}; "
+            "resume it with the version that saved it"
         )
     if missing := sorted(KEYS - set(state)):
-        raise UnderstudyError(f"this state is not whole: {', '.join(missing)} missing; was it cut short?")
+        raise UnderstudyError(f"this state is incomplete: {', '.join(missing)} missing; the file may be truncated")
     for name, here in expected.items():
         if state[name] != here:
             raise UnderstudyError(
-                f"this state is of another loop: its {name} is {state[name]!r}, here it is {here!r}; "
-                "make the loop as the first one was made"
+                f"this state belongs to another loop: its {name} is {state[name]!r}, but here it is {here!r}; "
+                "create the loop with the same arguments"
             )
     return state

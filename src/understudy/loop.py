@@ -1,4 +1,4 @@
-"""The loop: ask for rows, tell their labels, and train the learner when it is time."""
+"""The loop: ask for rows, tell their labels, and train the learner when it is due."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +13,9 @@ from torch import Tensor
 from understudy.checks import check_whole_number
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError, UsageError
-from understudy.journal import FORMAT, RETRACTED, TOLD, Journal, Training, checked_state, described
-from understudy.learners.named import make_learner
+from understudy.journal import FORMAT, RETRACTED, TOLD, Journal, TrainingRecord, check_state, describe
 from understudy.learners.protocol import Job, Learner, Model, fit_many
+from understudy.learners.registry import make_learner
 from understudy.strategies.protocol import (
     Augments,
     ChangesTraining,
@@ -31,9 +31,9 @@ from understudy.strategies.random_rows import Random
 from understudy.strategies.registry import make_strategy
 from understudy.strategies.view import UNLABELLED, Picks, PoolView, Supply, as_tensor
 
-# Each purpose draws from a stream of its own, so that what one draws changes nothing for another.
+# Each purpose has its own random stream, so that draws for one do not affect another.
 STREAM_START, STREAM_LEARNER, STREAM_STRATEGY, STREAM_HOOK, STREAM_PASSES = range(5)
-# Which offer of a learner a supply of the view comes from. Every learner gives probabilities.
+# Which capability of a learner provides each input of the view. Every learner predicts probabilities.
 OFFERED_AS: Final[dict[Supply, str]] = {
     "hidden": "features",
     "activations": "activations",
@@ -41,19 +41,19 @@ OFFERED_AS: Final[dict[Supply, str]] = {
     "gradient_norms": "gradients",
 }
 OF_THE_POOL: Final = frozenset({"features", "images"})
-SAMPLED_ROWS: Final = 64  # of the features, by which a pool is known again
-LARGEST_STEP: Final = 200  # labels between two trainings, where no schedule is given
+SAMPLED_ROWS: Final = 64  # of the features, hashed to recognise the pool
+LARGEST_STEP: Final = 200  # between two trainings, without an explicit schedule
 
 
 class ActiveLoop:
-    """A pool, a learner and a strategy at work together.
+    """A pool, a learner and a strategy working together.
 
-    `pool` is a `Pool` or a table of features; the labels a pool carries are not looked at, since simulations keep the
-    truth there. `schedule` is the numbers of labels at which the learner is trained; without one it is trained at two
-    labels a class, then whenever the labels have grown by half, at most every 200, and with an empty one only when
-    `train` is called. Before the first training rows are drawn at random, unless the strategy needs nothing of a
-    learner: the same for all strategies, and the same whether they are asked for one by one or together. What is drawn
-    for a training and until the next depends on the seed and the number of labels alone.
+    `pool` is a `Pool` or an array of features; labels stored in the pool are ignored, since simulations keep the
+    truth there. `schedule` lists the label counts at which the learner is trained; without one it is trained at two
+    labels per class, then whenever the labels have grown by half or by 200, and with an empty one only when
+    `train` is called. Before the first training rows are drawn at random, unless the strategy needs nothing from a
+    learner: the same for all strategies, and the same whether they are asked for one by one or together. Random numbers
+    for a training and until the next depend on the seed and the number of labels alone.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class ActiveLoop:
     ) -> None:
         self.pool = pool if isinstance(pool, Pool) else _pool_of(pool)
         if n_classes is None and not self.pool.classes:
-            raise UnderstudyError("how many classes are there? this pool does not say; give n_classes")
+            raise UnderstudyError("this pool does not say how many classes there are; pass n_classes")
         self.n_classes = check_whole_number("n_classes", len(self.pool.classes) if n_classes is None else n_classes, 1)
         self.learner = make_learner(learner, device) if isinstance(learner, str) else learner
-        # A strategy that learns would carry what it learnt here into the next loop: this one has its own.
+        # Copied: a strategy that learns would carry what it learnt here into the next loop.
         self.strategy = make_strategy(strategy) if isinstance(strategy, str) else deepcopy(strategy)
-        self._described = described(self.strategy)  # now: some count in their own fields
+        self._description = describe(self.strategy)  # before use: some strategies keep counts in their fields
         proxy = getattr(self.strategy, "proxy", None)
         self._proxy: Learner | None = make_learner(proxy, device) if isinstance(proxy, str) else proxy
         self._due_at = _due_at(schedule, len(self.pool), self.n_classes)
@@ -90,11 +90,11 @@ class ActiveLoop:
         self._rng = self._stream(STREAM_STRATEGY, 0)
         self._journal = Journal(keeps_all=self.strategy.needs.hook)
         self._memory_before: dict[str, Any] = {}  # the last training
-        self._model: Model | None = None  # the learner's
-        self._shown: Model | None = None  # the one the strategy chooses by: the learner's or its proxy's
+        self._model: Model | None = None  # of the learner
+        self._view_model: Model | None = None  # the one shown to the strategy: the learner's or its proxy's
         self._trained_on = np.empty(0, np.int64)
-        self._trained_labels = np.empty(0, np.int64)  # as they were then
-        self._view: PoolView | None = None  # made after each training, for all picks until the next
+        self._trained_labels = np.empty(0, np.int64)  # as of the last training
+        self._view: PoolView | None = None  # built after each training, for all picks until the next
         self._table: Tensor | None = None
         self._pixels: np.ndarray | None = None
 
@@ -111,21 +111,25 @@ class ActiveLoop:
         return self.propose(n).rows
 
     def propose(self, n: int = 1) -> Picks:
-        """As `ask`, and beside each row the score by which it was chosen."""
+        """As `ask`, and the score of each row when it was chosen."""
         view = self._current_view()
-        if not self.round and (not self.is_ready or isinstance(self._chooser, Random)):
+        if not self.round and (not self.is_ready or isinstance(self._wrapped_strategy, Random)):
             picks = self._first_rows(view, n)
         elif not self.is_ready:
             picks = Random().select(view, n, self._rng)
         else:
             self._journal.note_shown()
             picks = self.strategy.select(view, n, self._rng)
+            if not isinstance(picks, Picks):
+                raise UnderstudyError(
+                    f"{type(self.strategy).__name__}.select must return Picks(rows, scores); got {type(picks).__name__}"
+                )
         self._pending.update(dict.fromkeys(picks.rows.tolist()))
         return picks
 
     def _first_rows(self, view: PoolView, n: int) -> Picks:
-        """The next n open rows of an order that is drawn once: the same for all who start at random."""
-        view.candidates(n)  # the view's own words if there are too few
+        """The next n open rows of a random order that is drawn once, the same for all strategies."""
+        view.candidates(n)  # raises if there are too few
         is_open = view.is_open.cpu().numpy()
         return Picks(self._start_order[is_open[self._start_order]][:n], np.zeros(n))
 
@@ -134,19 +138,19 @@ class ActiveLoop:
         return self._stream(STREAM_START).permutation(len(self.pool))
 
     @property
-    def _chooser(self) -> Strategy:
-        """The strategy itself; of one that chooses by a proxy, what it wraps."""
+    def _wrapped_strategy(self) -> Strategy:
+        """The strategy itself; if it uses a proxy model, the strategy it wraps."""
         return getattr(self.strategy, "strategy", self.strategy)
 
     def tell(self, rows: Any, labels: Any) -> "ActiveLoop":
-        """The classes of some rows, asked for or not; the learner is trained if it is time.
+        """Add the labels of some rows, asked for or not; the learner is trained if that is due.
 
-        A row that had a label gets the new one.
+        A row that already has a label gets the new one.
         """
         rows, labels = self._rows("rows", rows), np.atleast_1d(np.asarray(labels))
         if labels.shape != rows.shape or (len(rows) and labels.dtype.kind not in "iu"):
             raise UnderstudyError(
-                f"{len(rows):,} rows need as many whole numbers as labels; got {labels.dtype} of shape {labels.shape}"
+                f"{len(rows):,} rows need one integer label each; got {labels.dtype} of shape {labels.shape}"
             )
         labels = labels.astype(np.int64)
         if len(labels) and not (labels.min() >= 0 and labels.max() < self.n_classes):
@@ -154,49 +158,49 @@ class ActiveLoop:
                 f"labels must be 0 to {self.n_classes - 1} for {self.n_classes} classes; "
                 f"got {labels.min()} to {labels.max()}"
             )
-        self._hear(rows, labels)
+        self._store_labels(rows, labels)
         return self._train_if_due(rows)
 
     def rehearse(self, n: int, truth: Any) -> Picks:
-        """The next n rows, told as `truth` has it, a class for every row of the pool: for simulations.
+        """Ask for n rows and tell their labels from `truth`, the class of every row of the pool: for simulations.
 
-        Strategies that learn within a round hear of each row before they choose the next.
+        Strategies that learn within a round are told each label before they choose the next row.
         """
         truth = np.asarray(truth)
         if truth.shape != self.labels.shape:
-            raise UnderstudyError(f"truth must be a class for each of {len(self.pool):,} rows; got {truth.shape}")
+            raise UnderstudyError(f"truth must be a class for each of {len(self.pool):,} rows; got shape {truth.shape}")
         parts: list[Picks] = []
         while (left := check_whole_number("n", n, 1) - sum(len(part) for part in parts)) > 0:
             open_until_due = left if self._due is None else min(left, max(1, self._due - len(self.labelled)))
             if isinstance(self.strategy, Rehearses) and self.is_ready and not self._pending:
                 self._journal.note_shown()
                 picks = self.strategy.rehearse(self._current_view(), open_until_due, truth, self._rng)
-                for row in picks.rows.tolist():  # it heard of them one by one
+                for row in picks.rows.tolist():  # the strategy was told one by one
                     self._journal.note_told([row], [int(truth[row])])
                 self.labels[picks.rows] = truth[picks.rows]
                 self._train_if_due(picks.rows)
             else:
-                # Before the first training a label may be all that a strategy waits for.
+                # Before the first training a single label may make the strategy ready.
                 waits = not (self.round or self.is_ready) and needs_no_learner(self.strategy.needs)
-                one_by_one = waits or isinstance(self._chooser, LearnsWithinRound)
+                one_by_one = waits or isinstance(self._wrapped_strategy, LearnsWithinRound)
                 picks = self.propose(1 if one_by_one else open_until_due)
                 self.tell(picks.rows, truth[picks.rows])
             parts.append(picks)
         return Picks(*(np.concatenate(columns) for columns in zip(*((p.rows, p.scores) for p in parts), strict=True)))
 
-    def _hear(self, rows: np.ndarray, labels: np.ndarray) -> None:
+    def _store_labels(self, rows: np.ndarray, labels: np.ndarray) -> None:
         if isinstance(self.strategy, LearnsWithinRound):
             if self.round and not self._journal.is_shown:
-                self._show()  # a label that comes after a training is a test of what was trained
+                self._show_strategy()  # the first label after a training tests the new model
             self.strategy.tell(rows, labels)
         self._journal.note_told(rows.tolist(), labels.tolist())
         self.labels[rows] = labels
 
-    def _show(self) -> None:
-        """Let the strategy see what the learner says now, if it can look without choosing."""
+    def _show_strategy(self) -> None:
+        """Show the strategy the learner's current predictions, if it can take them without choosing."""
         if isinstance(self.strategy, Follows):
             self._journal.note_shown()
-            self.strategy.following(self._current_view(), self._rng)
+            self.strategy.follow(self._current_view(), self._rng)
 
     def _train_if_due(self, rows: np.ndarray) -> "ActiveLoop":
         for row in rows.tolist():
@@ -206,14 +210,14 @@ class ActiveLoop:
         return self
 
     def retract(self, rows: Any) -> "ActiveLoop":
-        """These labels were never given. A model that learnt from them keeps what it learnt until the next training."""
+        """Take back the labels of these rows. A model that was trained on them is unchanged until the next training."""
         rows = self._rows("rows", rows)
         self._journal.note_retracted(rows.tolist())
         self.labels[rows] = UNLABELLED
         return self
 
     def release(self, rows: Any) -> "ActiveLoop":
-        """Pending rows may be asked for again; others stay as they are."""
+        """Allow pending rows to be asked for again; others stay as they are."""
         for row in self._rows("rows", rows).tolist():
             self._pending.pop(row, None)
         return self
@@ -225,14 +229,14 @@ class ActiveLoop:
         return self.release(rows)
 
     def unskip(self, rows: Any) -> "ActiveLoop":
-        """Skipped rows may be asked for again; others stay as they are."""
+        """Allow skipped rows to be asked for again; others stay as they are."""
         for row in self._rows("rows", rows).tolist():
             self._skipped.pop(row, None)
         return self
 
     @property
     def pending(self) -> np.ndarray:
-        """Rows that wait for an answer, in the order they were asked for."""
+        """Rows that are waiting for a label, in the order they were asked for."""
         return np.array(list(self._pending), dtype=np.int64)
 
     @property
@@ -245,32 +249,32 @@ class ActiveLoop:
         """What the strategy would be shown now."""
         return self._current_view()
 
-    def predicted(self, rows: Any) -> np.ndarray:
-        """The class that the model the strategy chooses by gives each of these rows."""
+    def predict_classes(self, rows: Any) -> np.ndarray:
+        """The class predicted for each of these rows by the model that the strategy is shown."""
         chosen = self._rows("rows", rows)
-        if self._shown is None:
-            raise UnderstudyError("nothing was trained yet; train() first")
+        if self._view_model is None:
+            raise UnderstudyError("there is no model yet; call train() first")
         if self._view is not None and self._view.has("probs"):
             return self._view.probs[torch.from_numpy(chosen).to(self._view.device)].argmax(1).cpu().numpy()
         learner = self._proxy or self.learner
-        found: np.ndarray = self._shown.predict_proba(self._inputs(learner, chosen)).argmax(1)
+        found: np.ndarray = self._view_model.predict_proba(self._inputs(learner, chosen)).argmax(1)
         return found
 
     # -- training -------------------------------------------------------------------------------------------
 
     @property
     def model(self) -> Model:
-        """The learner as it was last trained. With a proxy the learner itself is trained when it is asked for."""
+        """The model of the last training. With a proxy, the learner itself is trained when this is first read."""
         if self._model is None:
             if not self.round:
-                raise UnderstudyError(f"nothing was trained yet; tell labels until there are {self._due}, or train()")
+                raise UnderstudyError(f"there is no model yet; tell labels up to {self._due}, or call train()")
             self._model = self._fit(self.learner, hook=False)
         return self._model
 
     @property
     def interrupted(self) -> bool:
-        """Whether its user ended the last training before its time."""
-        return self._shown is not None and self._shown.interrupted
+        """Whether the user stopped the last training early."""
+        return self._view_model is not None and self._view_model.interrupted
 
     def train(self) -> "ActiveLoop":
         """Train on all labels now, whatever the schedule says."""
@@ -279,21 +283,21 @@ class ActiveLoop:
 
     def _begin_training(self) -> None:
         if not len(self.labelled):
-            raise UnderstudyError("there are no labels to learn from; tell some first")
+            raise UnderstudyError("there are no labels to train on; tell some first")
         if self._journal.is_shown or (self.round and self._journal.since):
-            self._show()  # what it remembers should know of labels that were corrected or taken back
-        # A strategy that recalled something and has not been shown a view since may have nothing to say of its own.
+            self._show_strategy()  # its memory should reflect labels that were corrected or taken back
+        # A strategy that recalled a memory and has seen no view since may have nothing newer to add.
         self._memory_before = self.memory or self._memory_before
         self._trained_on, self._trained_labels = self.labelled, self.labels[self.labelled]
 
     def _end_training(self, shown: Model) -> "ActiveLoop":
-        self._shown = shown
+        self._view_model = shown
         self._model = None if self._proxy is not None else shown
         self.round += 1
         self._rng = self._stream(STREAM_STRATEGY, len(self._trained_on))
-        self._view = None  # made when it is needed: who only trains need not predict the whole pool
+        self._view = None  # built on demand: training alone need not predict the whole pool
         self._journal.note_training(
-            Training(self._trained_on.tolist(), self._trained_labels.tolist(), self._memory_before)
+            TrainingRecord(self._trained_on.tolist(), self._trained_labels.tolist(), self._memory_before)
         )
         self._find_next_due()
         return self
@@ -307,7 +311,7 @@ class ActiveLoop:
         given: dict[str, Any] = {}
         inputs, labels = job.inputs, job.labels
         if hook and self.strategy.needs.hook and isinstance(self.strategy, ChangesTraining):
-            given["hook"] = self.strategy.training_hook(self._shown, self._stream(STREAM_HOOK, len(labels)))
+            given["hook"] = self.strategy.training_hook(self._view_model, self._stream(STREAM_HOOK, len(labels)))
         if hook and isinstance(self.strategy, Augments) and learner.takes == "images":
             rng = self._stream(STREAM_HOOK, len(labels))
             made, classes = self.strategy.augment(inputs, labels, self.n_classes, rng)
@@ -315,12 +319,12 @@ class ActiveLoop:
         return learner.fit(inputs, labels, self.n_classes, seed=job.seed, **given)
 
     def _job(self, learner: Learner) -> Job:
-        """What this training learns from. Its seed depends on the number of labels, so that rivals are a fair match."""
+        """The data and seed of this training. The seed depends on the number of labels alone, for fair comparisons."""
         seed = int(self._stream(STREAM_LEARNER, len(self._trained_on)).integers(2**63))
         return Job(self._inputs(learner, self._trained_on), self._trained_labels, seed)
 
     def recall(self, memory: dict[str, Any]) -> "ActiveLoop":
-        """Go on, before a training, from what the strategy of another loop remembered at this point."""
+        """Restore, before a training, what the strategy of another loop remembered at this point."""
         if memory and isinstance(self.strategy, Remembers):
             self.strategy.recall(memory)
             self._memory_before = memory
@@ -331,10 +335,10 @@ class ActiveLoop:
         """What the strategy carries from round to round."""
         return self.strategy.memory() if isinstance(self.strategy, Remembers) else {}
 
-    # -- going on another day -------------------------------------------------------------------------------
+    # -- saving and resuming --------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a new loop needs to go on as this one would: plain numbers, texts, lists and dicts of them."""
+        """Everything a new loop needs to continue as this one would: plain numbers, strings, lists and dicts."""
         journal = self._journal
         return {
             "format": FORMAT,
@@ -349,14 +353,14 @@ class ActiveLoop:
         }
 
     def resume(self, state: Mapping[str, Any]) -> "ActiveLoop":
-        """Go on, in a new loop that was made like the first, from what `state_dict` of the first returned.
+        """Continue from what `state_dict` of another loop returned, in a new loop with the same arguments.
 
-        The last training is repeated, which gives the same model again; where a strategy changes training, all are. A
-        strategy that learns from single labels hears those since then in the order they came.
+        The last training is repeated, which gives the same model; if the strategy changes training, all are. A
+        strategy that learns from single labels is told those since then in their original order.
         """
         if self.round or len(self.labelled) or self._pending or self._skipped:
-            raise UnderstudyError("only a new loop can be resumed, and this one is in use; make another one")
-        kept = checked_state(state, self._identity())
+            raise UnderstudyError("only a new loop can be resumed, and this one is in use; create another one")
+        kept = check_state(state, self._identity())
         for training in kept["trainings"]:
             self.labels[:] = UNLABELLED
             self.labels[training["rows"]] = training["labels"]
@@ -366,18 +370,18 @@ class ActiveLoop:
         self._find_next_due()
         for what, *of in kept["since"]:
             if what == TOLD:
-                self._hear(self._rows("rows", of[0]), np.array(of[1], dtype=np.int64))
+                self._store_labels(self._rows("rows", of[0]), np.array(of[1], dtype=np.int64))
             elif what == RETRACTED:
                 self.retract(of[0])
             else:
-                self._show()
+                self._show_strategy()
                 self._journal.note_shown()
         self._pending, self._skipped = dict.fromkeys(kept["pending"]), dict.fromkeys(kept["skipped"])
         self._rng.bit_generator.state = kept["draws"]
         return self
 
     def _identity(self) -> dict[str, Any]:
-        """What must be the same in a loop that goes on from the state of another."""
+        """What must be equal in a loop that resumes the state of another."""
         pool = hashlib.sha256("\n".join(self.pool.ids).encode())
         if self.pool.features is not None:
             some = np.asarray(self.pool.features[:: max(1, len(self.pool) // SAMPLED_ROWS)], dtype=np.float32)
@@ -386,26 +390,26 @@ class ActiveLoop:
             "pool": pool.hexdigest()[:16],
             "n_classes": self.n_classes,
             "random_state": self._seed,
-            "strategy": self._described,
-            "learner": described(self.learner),
+            "strategy": self._description,
+            "learner": describe(self.learner),
         }
 
-    # -- what the strategy sees -----------------------------------------------------------------------------
+    # -- what the strategy is shown -------------------------------------------------------------------------
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is what the strategy starts from. Until then rows are drawn at random."""
+        """Whether the strategy has the inputs it needs. Until then rows are drawn at random."""
         needs, known = self.strategy.needs, self.labels[self.labels != UNLABELLED]
         can_choose = self.round > 0 or needs_no_learner(needs)
         return can_choose and len(known) >= needs.labelled and len(np.unique(known)) >= needs.classes
 
     def _current_view(self) -> PoolView:
         if self._view is None:
-            self._view = self._view_of(self._shown)
+            self._view = self._view_of(self._view_model)
         return self._view.after(self.labels, list(self._pending), list(self._skipped), self._trained_on)
 
     def _view_of(self, model: Model | None) -> PoolView:
-        """Just what the strategy needs, from the pool and this model."""
+        """The view with just what the strategy needs, from the pool and this model."""
         needs, wanted = self.strategy.needs, self._wanted()
         given: dict[str, Any] = {}
         if "features" in wanted or (needs.images_or_features and not self._has_images):
@@ -413,13 +417,13 @@ class ActiveLoop:
         if "images" in wanted or (needs.images_or_features and self._has_images):
             given["images"] = self._all_pixels()
         if model is not None:
-            given |= self._said_by(model, wanted, needs)
+            given |= self._predict_with(model, wanted, needs)
         return PoolView(
             self.labels, self.n_classes, trained_on=self._trained_on, round=self.round, device=self.device, **given
         )
 
     def _wanted(self) -> frozenset[Supply]:
-        """What the strategy needs, and what it can do without but this pool and learner can give."""
+        """The inputs that the strategy needs, and optional ones that this pool and learner can provide."""
         offers, has = (self._proxy or self.learner).offers, {"probs"}
         has |= {supply for supply, offer in OFFERED_AS.items() if offer in offers}
         has |= ({"features"} if self.pool.features is not None else set()) | ({"images"} if self._has_images else set())
@@ -427,12 +431,12 @@ class ActiveLoop:
         return needs.supplies | (needs.optional & has)
 
     def _features(self) -> Tensor:
-        """The pool's features where strategies compute: brought there once, so that they are known again."""
+        """The pool's features on the strategies' device: moved once, so that caches recognise the same tensor."""
         if self._table is None:
             self._table = as_tensor("features", self.pool.features).to(self.device)
         return self._table
 
-    def _said_by(self, model: Any, wanted: frozenset[Supply], needs: Needs) -> dict[str, Any]:
+    def _predict_with(self, model: Any, wanted: frozenset[Supply], needs: Needs) -> dict[str, Any]:
         inputs = self._inputs(self._proxy or self.learner, np.arange(len(self.pool)))
         said: dict[str, Any] = {}
         if "probs" in wanted:
@@ -443,7 +447,7 @@ class ActiveLoop:
             said["activations"] = model.activations(inputs)
         if "stochastic" in wanted:
             seed = int(self._stream(STREAM_PASSES, len(self._trained_on)).integers(2**63))
-            # A learner that was trained with dropout keeps its own rate.
+            # A learner trained with dropout keeps its own rate.
             rate = None if getattr(model, "dropout", 0) else needs.dropout
             said["stochastic"] = model.stochastic_proba(inputs, needs.passes, seed=seed, dropout=rate)
         if "gradient_norms" in wanted:
@@ -454,10 +458,10 @@ class ActiveLoop:
         if learner.takes == "ids":
             return [self.pool.ids[row] for row in rows]
         source = self._all_pixels() if learner.takes == "images" else self.pool.features
-        assert source is not None  # checked when the loop was made
+        assert source is not None  # checked when the loop was created
         return source if len(rows) == len(source) else source[rows]
 
-    # -- at the door ----------------------------------------------------------------------------------------
+    # -- checks ---------------------------------------------------------------------------------------------
 
     @property
     def _has_images(self) -> bool:
@@ -469,7 +473,7 @@ class ActiveLoop:
         return self._pixels
 
     def _check_supplies(self) -> None:
-        """One line if the pool or the learner cannot give what the strategy needs."""
+        """Raise if the pool or the learner cannot provide what the strategy needs."""
         needs, shown = self.strategy.needs, self._proxy or self.learner
         name = type(getattr(self.strategy, "strategy", self.strategy)).__name__
         of = type(shown).__name__
@@ -480,29 +484,29 @@ class ActiveLoop:
         if needs.hook and "hook" not in shown.offers:
             raise UnderstudyError(f"{name} changes training, which {of} does not allow; use the {role} 'modern'")
         if isinstance(self.strategy, Augments) and shown.takes != "images":
-            raise UnderstudyError(f"{name} makes up images, which {of} cannot learn from; use the {role} 'resnet18'")
+            raise UnderstudyError(f"{name} generates images, which {of} cannot train on; use the {role} 'resnet18'")
         wanting = [(name, needs.supplies)] + [
             (type(learner).__name__, {learner.takes}) for learner in (self.learner, self._proxy) if learner is not None
         ]
         for who, wants in wanting:
             if "features" in wants and self.pool.features is None:
-                raise UsageError(f"{who} needs features, and this pool has none; make some: understudy embed")
+                raise UsageError(f"{who} needs features, but this pool has none; compute them with: understudy embed")
             if "images" in wants and not self._has_images:
-                raise UsageError(f"{who} needs images, and this pool has none; load what holds them")
+                raise UsageError(f"{who} needs images, but this pool has none; load a data set of images")
         if needs.images_or_features and self.pool.features is None and not self._has_images:
-            raise UnderstudyError(f"{name} needs images or features, and this pool has neither")
+            raise UnderstudyError(f"{name} needs images or features, but this pool has neither")
 
     def _rows(self, name: str, rows: Any) -> np.ndarray:
         chosen = np.atleast_1d(np.asarray(rows))
         if chosen.size and (chosen.ndim != 1 or chosen.dtype.kind not in "iu"):
-            raise UnderstudyError(f"{name} must be numbers of rows; got {chosen.dtype} of shape {chosen.shape}")
+            raise UnderstudyError(f"{name} must be a list of row numbers; got {chosen.dtype} of shape {chosen.shape}")
         chosen = chosen.astype(np.int64).reshape(-1)
         if len(chosen) and not (chosen.min() >= 0 and chosen.max() < len(self.pool)):
             raise UnderstudyError(
                 f"{name} must be 0 to {len(self.pool) - 1}; got {int(chosen.min())} to {int(chosen.max())}"
             )
         if len(np.unique(chosen)) < len(chosen):
-            raise UnderstudyError(f"{name} must differ, and some came twice; give each row once")
+            raise UnderstudyError(f"{name} must be distinct; pass each row once")
         return chosen
 
     def _stream(self, *purpose: int) -> np.random.Generator:
@@ -515,7 +519,7 @@ def needs_no_learner(needs: Needs) -> bool:
 
 
 def train_together(loops: Sequence[ActiveLoop]) -> None:
-    """Train these loops, which have learners of the same settings: their models at once where that is possible.
+    """Train these loops, whose learners have the same settings, at once where that is possible.
 
     Each is trained as it would be alone, up to rounding.
     """
@@ -533,7 +537,7 @@ def train_together(loops: Sequence[ActiveLoop]) -> None:
     jobs = [loop._job(loop.learner) for loop in loops]
     hook = None
     if hooked and isinstance(first.strategy, SharesTraining):
-        hook = first.strategy.training_hook(first._shown, first._stream(STREAM_HOOK, len(jobs[0].labels)))
+        hook = first.strategy.training_hook(first._view_model, first._stream(STREAM_HOOK, len(jobs[0].labels)))
     models = fit_many(first.learner, jobs, first.n_classes, hook=hook)
     for place, (loop, model) in enumerate(zip(loops, models, strict=True)):
         if place and hook is not None and isinstance(loop.strategy, SharesTraining):
@@ -542,9 +546,9 @@ def train_together(loops: Sequence[ActiveLoop]) -> None:
 
 
 def fit_plainly(loops: Sequence[ActiveLoop]) -> list[Model]:
-    """What their learners would be without the strategies' hands in training: same labels, same seeds."""
+    """The models without the strategies' changes to training: same labels, same seeds."""
     if any(not loop.round for loop in loops):
-        raise UnderstudyError("nothing was trained yet; train() first")
+        raise UnderstudyError("there is no model yet; call train() first")
     return fit_many(loops[0].learner, [loop._job(loop.learner) for loop in loops], loops[0].n_classes)
 
 
@@ -552,7 +556,7 @@ def _pool_of(features: Any) -> Pool:
     """A pool of rows without names or items."""
     table = np.asanyarray(features)
     if table.ndim != 2 or not len(table):
-        raise UnderstudyError(f"a pool is a Pool or a table of features, one row an item; got shape {table.shape}")
+        raise UnderstudyError(f"pool must be a Pool or a 2-D array, one row per item; got shape {table.shape}")
     return Pool(ids=tuple(str(row) for row in range(len(table))), features=table)
 
 
@@ -562,7 +566,7 @@ def _due_at(schedule: Sequence[int] | None, n_rows: int, n_classes: int) -> Iter
         return _growing_by_half(min(2 * n_classes, n_rows))
     steps = [check_whole_number("a number of labels in the schedule", step, 1) for step in schedule]
     if steps != sorted(set(steps)) or (steps and steps[-1] > n_rows):
-        raise UnderstudyError(f"a schedule is numbers of labels that grow, at most {n_rows:,}; got {steps}")
+        raise UnderstudyError(f"schedule must be increasing numbers of labels, at most {n_rows:,}; got {steps}")
     return iter(steps)
 
 

@@ -1,4 +1,4 @@
-"""Pieces of messages to people that many modules need: how to install an extra, a list cut short."""
+"""Parts of user messages that many modules need: how to install an extra, a truncated list."""
 
 from collections.abc import Iterable, Sized
 from typing import Final
@@ -14,17 +14,21 @@ def install_command(extra: str) -> str:
     return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
-def list_some(names: Iterable[object], most: int = 3, *, total: int | None = None) -> str:
-    """The names with commas between them; of more than `most`, the first ones and how many more there are.
+DISK_IS_FULL: Final = "the server's disk is full; make room on it, then send this again"
+DISK_FAILED: Final = "the server's disk failed; its terminal says more. Send this again later"
 
-    `total` is how many there are in all, where `names` are only the first of them.
+
+def list_some(names: Iterable[object], most: int = 3, *, total: int | None = None) -> str:
+    """The names, separated by commas; beyond `most`, the first ones and how many more there are.
+
+    `total` is the full number, if `names` are only the first of them.
     """
     first, more = _cut(names, most, total)
     return ", ".join(first) + (f" {more}" if more else "")
 
 
 def list_lines(lines: Iterable[object], most: int = 10) -> str:
-    """What follows a colon: a line each, indented; of more than `most`, the first ones and how many more there are."""
+    """Indented lines to follow a colon, one each; beyond `most`, the first ones and how many more there are."""
     first, more = _cut(lines, most, None)
     return "".join(f"\n  {line}" for line in [*first, *([more] if more else [])])
 
@@ -37,11 +41,11 @@ def _cut(things: Iterable[object], most: int, total: int | None) -> tuple[list[s
 
 
 def reason_of(error: BaseException) -> str:
-    """What an error says, in one line; its kind where it says nothing."""
+    """The message of an error in one line; its type if it has no message."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def count_of(things: int | Sized, noun: str, plural: str = "") -> str:
-    """So many things, with the noun in its number: "1 item", "2,000 items". `plural` is that of an irregular noun."""
+    """The count with its noun, singular or plural: "1 item", "2,000 items". `plural` is for irregular nouns."""
     number = things if isinstance(things, int) else len(things)
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

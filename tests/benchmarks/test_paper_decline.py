@@ -1,7 +1,6 @@
 """Instruments that look for the method's decline measure what they say, and its variants are what they are called."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,11 +124,10 @@ def test_a_switch_changes_the_variant_at_its_number_of_labels() -> None:
 
 @pytest.mark.parametrize(("name", "words"), [("litteral", "no variant 'litteral'"), ("literal>margin", "A>B@2000")])
 def test_an_unknown_variant_is_refused_before_anything_runs(
-    name: str, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["decline.py", "--data", "absent.npz", "--out", "o.json", "--variants", name])
     with pytest.raises(SystemExit):
-        decline.main()
+        decline.main(["--data", "absent.npz", "--out", "o.json", "--variants", name])
     assert words in capsys.readouterr().err
 
 
@@ -223,10 +221,8 @@ def test_the_scripts_run_from_data_to_tables_and_figures(
         given += ["--one-round", "--states", "random:20:6", "margin:26:6", "--heads", "1"]
         given += ["--variants", "literal", "margin"]
     monkeypatch.setattr(decline, "SCHEDULE", (20, 26, 32))
-    monkeypatch.setattr(sys, "argv", ["decline.py", *given])
-    decline.main()
-    monkeypatch.setattr(sys, "argv", ["decline_report.py", str(out), "--out", str(page)])
-    report.main()
+    decline.main(given)
+    report.main([str(out), "--out", str(page)])
     written = (page / "decline.md").read_text()
     assert "| literal |" in written
     assert "nan" not in written

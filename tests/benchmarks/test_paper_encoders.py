@@ -1,7 +1,6 @@
 """Encoders are compared on the same images, whatever rows their files have."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +46,7 @@ def test_the_leading_directions_are_the_pools_own() -> None:
     np.testing.assert_allclose(np.abs(test), np.abs((Xt - X.mean(0)) @ directions[:3].T), rtol=1e-4, atol=1e-4)
 
 
-def test_a_small_run_compares_two_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_run_compares_two_encoders(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y, yt = rng.integers(3, size=200), rng.integers(3, size=60)
     centres = 3 * rng.normal(size=(3, 8))
@@ -57,8 +56,7 @@ def test_a_small_run_compares_two_encoders(tmp_path: Path, monkeypatch: pytest.M
     out = tmp_path / "found.json"
     paths = [f"{name}={tmp_path / name}.npz" for name in ("good", "bad")]
     size = ["--labels", "20", "40", "--learners", "modern", "--repeats", "2", "--basis", "10", "--directions", "4"]
-    monkeypatch.setattr(sys, "argv", ["encoders.py", "--data", *paths, *size, "--out", str(out)])
-    encoders.main()
+    encoders.main(["--data", *paths, *size, "--out", str(out)])
     good, bad = json.loads(out.read_text())["results"]
     assert good["random"][0]["values"] == good["surrogate"][0]["values"]  # the same initial labels and learner
     assert good["random"][1]["mean"] > bad["random"][1]["mean"] + 0.2

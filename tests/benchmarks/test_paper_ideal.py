@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -53,8 +52,7 @@ def test_a_small_run_reports_curves_gaps_and_overlaps(tmp_path: Path, monkeypatc
     small = ideal.Task("digits", whole.X[:120], whole.y[:120], whole.Xt, whole.yt, whole.n_classes)
     monkeypatch.setattr(ideal, "digits", lambda: small)
     out = tmp_path / "found.json"
-    monkeypatch.setattr(sys, "argv", ["ideal.py", "--repeats", "2", "--judges", "1", "--last", "60", "--out", str(out)])
-    ideal.main()
+    ideal.main(["--repeats", "2", "--judges", "1", "--last", "60", "--out", str(out)])
     found = json.loads(out.read_text())
     starts = {each["values"][0][0] for each in found["accuracy"].values()}
     assert len(starts) == 1  # all start from the same labels and are judged by the same learner

@@ -1,11 +1,9 @@
 """What is kept of a comparison is small, tells of no machine, and makes the same tables; sweeps are paired."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from tests.benchmarks.scripts import script
 from tests.experiments.made_up import made_up
@@ -16,10 +14,9 @@ figures = script("figures")
 text_claims = script("text_claims")
 
 
-def test_what_is_kept_has_all_but_the_picks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_has_all_but_the_picks(tmp_path: Path) -> None:
     full = made_up(tmp_path / "run")
-    monkeypatch.setattr(sys, "argv", ["keep.py", str(tmp_path / "run"), "--into", str(tmp_path / "kept")])
-    keep.main()
+    keep.main([str(tmp_path / "run"), "--into", str(tmp_path / "kept")])
     small = Results.open(tmp_path / "kept" / "run")
     for name in ("strategy", "repeat", "labels", "accuracy", "class_counts", "asked_accuracy"):
         assert small.table[name].to_pylist() == full.table[name].to_pylist()

@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -47,12 +46,11 @@ def test_a_reduction_is_relative_to_the_input_kernel() -> None:
     assert kernel.reductions(found)["one"]["y labelled"]["values"] == pytest.approx([50.0, 25.0])
 
 
-def test_the_script_writes_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_script_writes_what_it_found(tmp_path: Path) -> None:
     out = tmp_path / "kernel.json"
-    command = ["kernel.py", "--data", str(write_task(tmp_path / "small.npz")), "--rows", "300", "--basis", "20"]
+    command = ["--data", str(write_task(tmp_path / "small.npz")), "--rows", "300", "--basis", "20"]
     command += ["--labels", "60", "--repeats", "2", "--learners", "paper", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", command)
-    kernel.main()
+    kernel.main(command)
     (result,) = json.loads(out.read_text())["results"]
     assert result["mad"]["input"]["f labelled"]["mean"] > 0
     assert len(result["reduction_percent"]["members 1"]["f others"]["values"]) == 2

@@ -1,7 +1,6 @@
 """Changes around picks are those of sums, at the rows that are nearest and open."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -30,11 +29,9 @@ def test_a_mean_is_over_the_picks_that_have_a_word_on_it() -> None:
     assert neighbours.mean_of([{"a": 1.0, "b": 4.0}, {"a": 3.0}]) == {"a": 2.0, "b": 4.0}
 
 
-def test_influence_falls_near_a_pick_and_entropies_wait_for_its_label(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_influence_falls_near_a_pick_and_entropies_wait_for_its_label(tmp_path: Path) -> None:
     out = tmp_path / "neighbours.json"
-    command = ["neighbours.py", "--data", str(write_task(tmp_path / "small.npz")), "--basis", "30", "--repeats", "1"]
+    command = ["--data", str(write_task(tmp_path / "small.npz")), "--basis", "30", "--repeats", "1"]
     command += [
         "--schedule",
         "20",
@@ -50,8 +47,7 @@ def test_influence_falls_near_a_pick_and_entropies_wait_for_its_label(
         "--out",
         str(out),
     ]
-    monkeypatch.setattr(sys, "argv", command)
-    neighbours.main()
+    neighbours.main(command)
     for found in json.loads(out.read_text())["change_percent"].values():
         assert found["asked u1 near"]["mean"] < found["asked u1 random"]["mean"] < 0
         assert found["asked u2 near"]["mean"] == 0.0 != found["told u2 near"]["mean"]

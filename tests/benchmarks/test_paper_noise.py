@@ -1,6 +1,5 @@
 """The study of the noise counts how far several rounds agree."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +18,9 @@ def test_rounds_agree_up_to_the_first_pick_that_one_of_them_makes_otherwise() ->
 
 
 def test_the_study_runs_and_levels_as_small_as_the_papers_change_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = write_task(tmp_path / "small.npz")
-    wanted = ["noise.py", "--data", data, "--repeats", 1, "--labels", 12, "--picks", 5, "--basis", 8]
-    monkeypatch.setattr(sys, "argv", [*map(str, wanted), "--out", str(tmp_path / "noise.json")])
-    noise.main()
+    wanted = ["--data", data, "--repeats", 1, "--labels", 12, "--picks", 5, "--basis", 8]
+    noise.main([*map(str, wanted), "--out", str(tmp_path / "noise.json")])
     assert "all agree up to pick 5 of 5" in capsys.readouterr().out

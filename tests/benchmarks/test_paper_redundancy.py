@@ -1,7 +1,6 @@
 """What is called redundant is counted right, chance is what random rows give, and a round is played by all alike."""
 
 import json
-import sys
 from itertools import combinations
 from pathlib import Path
 
@@ -88,15 +87,12 @@ def test_what_is_left_is_summed_over_the_nearest_rows() -> None:
     assert redundancy.what_is_left(before, after) == pytest.approx([0, 0.45, 0.945, 0.9945])
 
 
-def test_a_small_run_measures_every_strategy_with_the_same_initial_labels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_run_measures_every_strategy_with_the_same_initial_labels(tmp_path: Path) -> None:
     out = tmp_path / "found.json"
     names = ["random", "entropy", "coreset", "weight_schedule", "surrogate", "surrogate_blind", "bald"]
     arguments = ["--rounds", "30:12", "--planted", "20", "--repeats", "2", "--basis", "12", "--out", str(out)]
     data = ["--data", str(write_task(tmp_path / "task.npz")), "--strategies", *names]
-    monkeypatch.setattr(sys, "argv", ["redundancy.py", *arguments, *data])
-    redundancy.main()
+    redundancy.main([*arguments, *data])
     found = json.loads(out.read_text())
     (round_,) = found["rounds"]
     for part in ("pool", "copies"):

@@ -1,7 +1,6 @@
 """The signal-to-noise ratio is the paper's, and a repetition is described by all its readings."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -31,12 +30,11 @@ def test_a_surrogate_that_is_the_new_network_has_the_best_ratio() -> None:
     assert found["softmax f^"] < 10 < found["softmax f^ against softmax f'"]
 
 
-def test_the_script_writes_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_script_writes_what_it_found(tmp_path: Path) -> None:
     out = tmp_path / "snr.json"
-    command = ["snr.py", "--data", str(write_task(tmp_path / "small.npz")), "--basis", "20", "--repeats", "2"]
+    command = ["--data", str(write_task(tmp_path / "small.npz")), "--basis", "20", "--repeats", "2"]
     command += ["--schedule", "30", "60", "--picks", "20", "--learners", "modern", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", command)
-    snr.main()
+    snr.main(command)
     (result,) = json.loads(out.read_text())["results"]
     assert all(len(found["values"]) == 2 for found in result["found"].values())
     assert result["found"]["retrained"]["mean"] > 0

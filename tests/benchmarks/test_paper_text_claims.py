@@ -1,7 +1,6 @@
 """Statements of the paper are judged by the rules that are told, on results that are made up."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +115,7 @@ def test_settings_are_named_as_compare_names_them_and_told_as_factors() -> None:
 
 
 def test_the_script_takes_folders_together_and_writes_what_it_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for folder, names in (("one", ("surrogate", "badge")), ("other", ("random", "margin"))):
         made = made_up(tmp_path / folder, names, 10, [at // 100 for at in BUDGETS])
@@ -128,8 +127,7 @@ def test_the_script_takes_folders_together_and_writes_what_it_found(
         file.write_text(json.dumps(settings))
     out = tmp_path / "found.json"
     folders = [str(tmp_path / "one"), str(tmp_path / "other")]
-    monkeypatch.setattr(sys, "argv", ["text_claims.py", *folders, "--out", str(out)])
-    claims.main()
+    claims.main([*folders, "--out", str(out)])
     found = {(one["says"], one["stage"]): one for one in json.loads(out.read_text())["claims"]}
     assert found["ours is better than random (appendix)", "late"]["comparisons"][0]["repeats"] == 10
     assert "| ours is better than margin | cifar100 | whole |" in capsys.readouterr().out

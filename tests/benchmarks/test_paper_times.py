@@ -1,7 +1,6 @@
 """The lines of the two studies of time: what is extrapolated, compared and divided."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,9 @@ def test_a_round_is_divided_by_its_picks() -> None:
     assert picks_time.line("vaal on images", [1.0], 0.0, 1)["paper_s"] == picks_time.PAPER["vaal"]
 
 
-def test_all_systems_but_the_adversaries_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_systems_but_the_adversaries_are_timed(tmp_path: Path) -> None:
     out = tmp_path / "times.json"
-    command = ["picks_time.py", "--data", str(write_task(tmp_path / "small.npz")), "--basis", "20", "--repeats", "1"]
+    command = ["--data", str(write_task(tmp_path / "small.npz")), "--basis", "20", "--repeats", "1"]
     command += [
         "--labels",
         "40",
@@ -39,17 +38,16 @@ def test_all_systems_but_the_adversaries_are_timed(tmp_path: Path, monkeypatch: 
         "--only",
         "surrogate",
     ]
-    monkeypatch.setattr(sys, "argv", [*command, *picks_time.PLAIN])
-    picks_time.main()
+    picks_time.main([*command, *picks_time.PLAIN])
     rows = json.loads(out.read_text())["results"]
     ours = ["surrogate", "surrogate, rehearsed", "surrogate, literal"]
     assert [row["system"] for row in rows] == [*ours, *picks_time.PLAIN]
     assert all(0 < row["choose_s"] < row["with_predictions_s"] for row in rows)
 
 
-def test_an_adversary_on_features_is_extrapolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_adversary_on_features_is_extrapolated(tmp_path: Path) -> None:
     out = tmp_path / "times.json"
-    command = ["picks_time.py", "--data", str(write_task(tmp_path / "small.npz", n=60)), "--labels", "20"]
+    command = ["--data", str(write_task(tmp_path / "small.npz", n=60)), "--labels", "20"]
     command += [
         "--picks",
         "5",
@@ -65,8 +63,7 @@ def test_an_adversary_on_features_is_extrapolated(tmp_path: Path, monkeypatch: p
         "--out",
         str(out),
     ]
-    monkeypatch.setattr(sys, "argv", command)
-    picks_time.main()
+    picks_time.main(command)
     vaal, ta_vaal = json.loads(out.read_text())["results"]
     assert vaal["extrapolated"]
     assert [iterations for iterations, _ in vaal["timed"]] == [1, 4]
@@ -81,9 +78,9 @@ def test_differences_are_paired_and_in_points() -> None:
     assert out["20"]["u3 - u2"]["values"] == pytest.approx([1.0, 3.0])
 
 
-def test_both_utilities_label_the_same_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_utilities_label_the_same_pool(tmp_path: Path) -> None:
     out = tmp_path / "lookahead.json"
-    command = ["lookahead.py", "--data", str(write_task(tmp_path / "small.npz")), "--basis", "20", "--repeats", "2"]
+    command = ["--data", str(write_task(tmp_path / "small.npz")), "--basis", "20", "--repeats", "2"]
     command += [
         "--pool",
         "200",
@@ -97,8 +94,7 @@ def test_both_utilities_label_the_same_pool(tmp_path: Path, monkeypatch: pytest.
         "--unrestricted",
         "1",
     ]
-    monkeypatch.setattr(sys, "argv", [*command, "--out", str(out)])
-    lookahead.main()
+    lookahead.main([*command, "--out", str(out)])
     report = json.loads(out.read_text())
     assert report["accuracy_points"]["20"]["u3 - u2"]["values"] == [0.0, 0.0]
     assert report["times"]["u3 of all"]["over_u2"] > 0

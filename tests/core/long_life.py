@@ -20,7 +20,7 @@ if __name__ == "__main__":
     s = Surrogate(pool.features, 4, basis_size=60, method=method)  # type: ignore[arg-type]
     s.anchor(pool.probs, np.arange(10))
     s.rehearse(pool.labels, count)
-    assert s._engine is not None
+    assert s.parts.engine is not None
     literal = literal_of(s, pool.features, pool.probs)
     exact = literal.utility(brute=False)[literal.askable]
     second, first = np.sort(exact)[-2:]

@@ -34,11 +34,11 @@ BAD_CALLS: dict[str, tuple[Callable[[Surrogate], object], str]] = {
     "label negative": (lambda s: s.tell([7], [-1]), r"label -1 of row 7 is not a class"),
     "label fractional": (lambda s: s.tell([7], [0.5]), r"labels must be integers; got float64; convert"),
     "label boolean": (lambda s: s.tell([7], [True]), r"labels must be integers; got booleans"),
-    "labels too few": (lambda s: s.tell([7, 8], [1]), r"2 rows but 1 labels; pass one label a row"),
+    "labels too few": (lambda s: s.tell([7, 8], [1]), r"2 rows but 1 labels; pass one label per row"),
     "labels nested": (lambda s: s.tell([7, 8], [[1], [2]]), r"labels must be one number or a flat list"),
-    "told twice": (lambda s: s.tell([7, 5], [1, 1]), r"row 5 was told already, as class 0; retract it first"),
+    "told twice": (lambda s: s.tell([7, 5], [1, 1]), r"row 5 is already labelled as class 0; retract it first"),
     "told twice at once": (lambda s: s.tell([7, 7], [1, 1]), r"rows: row 7 is given more than once"),
-    "told though trained on": (lambda s: s.tell([1], [1]), r"row 1 is among those the learner was trained on"),
+    "told though trained on": (lambda s: s.tell([1], [1]), r"row 1 is one the learner was trained on"),
     "row beyond the pool": (
         lambda s: s.tell([7, 30], [1, 1]),
         r"rows: 30 is not a row of this pool; rows run from 0 to 29",
@@ -47,12 +47,12 @@ BAD_CALLS: dict[str, tuple[Callable[[Surrogate], object], str]] = {
     "rows by mask": (lambda s: s.skip(np.ones(30, dtype=bool)), r"rows must be integers; got booleans; use numpy.flat"),
     "rows fractional": (lambda s: s.drop([1.0]), r"rows must be integers; got float64"),
     "rows as a set": (lambda s: s.tell({7}, [1]), r"rows must be a list, an array or one number; got set"),
-    "rows ragged": (lambda s: s.tell([[7], [8, 9]], [1]), r"rows must be a plain array, and this cannot be made one"),
+    "rows ragged": (lambda s: s.tell([[7], [8, 9]], [1]), r"rows cannot be converted to an array"),
     "row beyond int64": (lambda s: s.skip(np.array([2**64 - 1], dtype=np.uint64)), r"is not a row of this pool"),
-    "probs ragged": (lambda s: s.anchor([[1], [0.5, 0.5]], [0]), r"probs must be a plain array"),
+    "probs ragged": (lambda s: s.anchor([[1], [0.5, 0.5]], [0]), r"probs cannot be converted to an array"),
     "probs sparse": (lambda s: s.anchor(torch.eye(30, 3).to_sparse(), [0]), r"probs must be a dense tensor"),
     "retract what was not told": (lambda s: s.retract([5, 9]), r"row 9 has no answer to retract"),
-    "undo too much": (lambda s: s.undo(3), r"undo of 3 answers, but only 2 were given; undo fewer"),
+    "undo too much": (lambda s: s.undo(3), r"cannot undo 3 answers: only 2 were given; undo fewer"),
     "undo nothing": (lambda s: s.undo(0), r"n must be a whole number of at least 1; got 0"),
     "ask for nothing": (lambda s: s.ask(0), r"n must be a whole number of at least 1; got 0"),
     "ask for a fraction": (lambda s: s.ask(1.5), r"n must be a whole number of at least 1; got 1.5"),  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ BAD_CALLS: dict[str, tuple[Callable[[Surrogate], object], str]] = {
     "explain beyond the pool": (lambda s: s.explain(99), r"row: 99 is not a row of this pool"),
     "no state at all": (lambda s: s.load_state_dict({}), r"this is not the state of a surrogate"),
     "nothing for a state": (lambda s: s.load_state_dict(None), r"this is not the state of a surrogate"),  # type: ignore[arg-type]
-    "half a state": (lambda s: s.load_state_dict(without(s.state_dict(), "U", "R")), r"not whole: R, U missing"),
+    "half a state": (lambda s: s.load_state_dict(without(s.state_dict(), "U", "R")), r"incomplete: R, U missing"),
 }
 
 
@@ -122,16 +122,16 @@ def test_a_bad_call_says_why_and_changes_nothing(method: Method, name: str) -> N
         ({"lookahead_candidates": 0}, "lookahead_candidates must be a whole number of at least 1"),
         ({"n_classes": 0}, "n_classes must be a whole number of at least 1; got 0"),
         ({"n_classes": True}, "n_classes must be a whole number"),
-        ({"device": "quantum"}, "no device is called 'quantum'; use 'cpu' or 'cuda'"),
-        ({"device": "meta"}, "device 'meta' lacks"),
+        ({"device": "quantum"}, "'quantum' is not a device; use 'cpu' or 'cuda'"),
+        ({"device": "meta"}, "device 'meta' does not support float64"),
         ({"basis": (np.ones((3, 4)), np.ones((3, 3)))}, r"shapes \(k, 5\) and \(k, 3\); got \(3, 4\) and \(3, 3\)"),
         ({"basis": (np.ones((3, 5)), np.ones((2, 3)))}, r"got \(3, 5\) and \(2, 3\)"),
         ({"basis": (np.full((3, 5), np.nan), np.ones((3, 3)))}, "basis must be finite"),
-        ({"device": None}, "no device is called None"),
+        ({"device": None}, "None is not a device"),
         ({"random_state": "abc"}, "random_state must be a whole number of at least 0, .* got 'abc'"),
         ({"random_state": -1}, "random_state must be a whole number of at least 0, .* got -1"),
         ({"width": None}, "width must be a number above 0; got None"),
-        ({"explained": 0.9}, "method 'paper' has no use for explained"),
+        ({"explained": 0.9}, "method 'paper' does not use explained"),
         ({"noise": "low"}, "noise must be a number of at least 0; got 'low'"),
         ({"exclude_self": "no"}, "exclude_self must be True or False; got 'no'"),
         ({"basis": 7}, r"basis must be a pair \(U, V\)"),
@@ -146,11 +146,14 @@ def test_bad_options_are_named(options: dict[str, object], message: str) -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"link": "softmax"}, "method 'understudy' has no use for link; leave it out, or give method='paper'"),
+        ({"link": "softmax"}, "method 'understudy' does not use link; leave it out, or pass method='paper'"),
         ({"explained": 1.5}, "explained must be"),
         ({"basis": np.ones((3, 4))}, r"basis must be an array U of shape \(k, 5\); got \(3, 4\)"),
         ({"basis": np.ones((0, 5))}, r"basis must be an array U of shape \(k, 5\); got \(0, 5\)"),
-        ({"basis": (np.ones((3, 5)), np.ones((3, 3)))}, "basis must be an array U: k points of features, a row each"),
+        (
+            {"basis": (np.ones((3, 5)), np.ones((3, 3)))},
+            "basis must be an array U with one row of features",
+        ),
         ({"basis": np.full((3, 5), np.inf)}, "basis must be finite"),
         ({"method": "best"}, "method must be one of understudy, paper; got 'best'"),
         ({"n_classes": 0}, "n_classes must be a whole number of at least 1; got 0"),
@@ -190,7 +193,7 @@ def test_single_rows_and_labels_need_no_list() -> None:
     s.tell(row, 2)
     s.tell(torch.tensor([9]), torch.tensor([1]))
     s.tell([], [])
-    assert list(s._ledger.answers) == [5, 6, row, 9]
+    assert list(s.parts.ledger.answers) == [5, 6, row, 9]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -234,7 +237,7 @@ def test_one_class_only(method: Method) -> None:
     assert (s.uncertainty == (1 if method == "understudy" else 0)).all()  # without a choice there is nothing to weigh
     assert s.accuracy == 1.0
     assert len(s.ask(5)) == 5
-    s.add_class().tell([int(s._ledger.open_mask().nonzero()[0][0])], [1])
+    s.add_class().tell([int(s.parts.ledger.open_mask().nonzero()[0][0])], [1])
     assert s.mean.shape == (30, 2)
 
 
@@ -267,7 +270,7 @@ def test_duplicated_rows(method: Method) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_more_basis_points_than_rows(method: Method) -> None:
     s = Surrogate(POOL.features, 3, basis_size=500, method=method).anchor(POOL.probs, [0])
-    assert len(s._kernel.U) == 30
+    assert len(s.parts.kernel.U) == 30
     assert np.isfinite(s.utility).all()
     assert len(set(s.rehearse(POOL.labels, 29).tolist())) == 29
 
@@ -276,24 +279,24 @@ def test_more_basis_points_than_rows(method: Method) -> None:
 def test_dropped_rows_stay_dropped_and_take_their_answers_along(method: Method) -> None:
     s = surrogate(method=method)
     s.drop([5, 9]).drop([5])
-    assert 5 not in s._ledger.answers
+    assert 5 not in s.parts.ledger.answers
     with pytest.raises(UnderstudyError, match="row 9 was dropped from the pool"):
         s.tell([9], [0])
     with pytest.raises(UnderstudyError, match="row 9 was dropped from the pool; there is nothing to explain"):
         s.explain(9)
     s.anchor(POOL.probs, [0, 1, 5, 6])  # the learner may have seen it before
-    assert not s._ledger.is_trained[5]
+    assert not s.parts.ledger.is_trained[5]
     assert not {5, 9} & set(s.ask(20).tolist())
 
 
 def test_a_dropped_row_needs_no_label() -> None:
     s = Surrogate(POOL.features, 3, basis_size=8, old_targets="residual", method="paper").tell([1, 2], [0, 1]).drop([1])
     s.anchor(POOL.probs, [1, 2])
-    assert not s._ledger.is_trained[1]
+    assert not s.parts.ledger.is_trained[1]
 
 
 def test_old_residuals_need_all_labels() -> None:
     s = Surrogate(POOL.features, 3, basis_size=8, old_targets="residual", method="paper").tell([0], [1])
-    with pytest.raises(UnderstudyError, match=r"row 4 was never told \(2 such\); tell them before anchoring"):
+    with pytest.raises(UnderstudyError, match=r"row 4 was never told \(2 such rows\); tell them before anchoring"):
         s.anchor(POOL.probs, [0, 4, 7])
-    assert not s._is_anchored
+    assert not s.parts.is_anchored

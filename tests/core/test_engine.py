@@ -75,7 +75,7 @@ def test_a_rehearsal_before_the_first_anchor_judges_nobody(method: Method) -> No
     pool = make_pool(40, 3, seed=2)
     s = Surrogate(pool.features, 3, basis_size=10, method=method)
     assert len(set(s.rehearse(pool.labels, 5).tolist())) == 5
-    assert s._ledger.accuracy() == (0, 0)
+    assert s.parts.ledger.accuracy() == (0, 0)
 
 
 def test_a_rehearsal_takes_labels_for_all_rows_and_no_more_rows_than_there_are() -> None:
@@ -85,14 +85,14 @@ def test_a_rehearsal_takes_labels_for_all_rows_and_no_more_rows_than_there_are()
         s.rehearse(pool.labels[:5], 3)
     with pytest.raises(PoolExhausted, match="asked for 21 rows but only 20 are left"):
         s.rehearse(pool.labels, 21)
-    assert not s._ledger.answers
+    assert not s.parts.ledger.answers
 
 
 @BOTH
 def test_an_interrupted_rehearsal_never_happened(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = make_pool(40, 3, seed=2)
     s, untouched = (Surrogate(pool.features, 3, basis_size=10, method=method).anchor(pool.probs, [0]) for _ in range(2))
-    engine, calls = s._engine, iter(range(100))
+    engine, calls = s.parts.engine, iter(range(100))
     assert engine is not None
     step = engine.step
 
@@ -115,10 +115,10 @@ def test_drift_is_seen_and_refreshed_away(method: Method) -> None:
     s = Surrogate(pool.features, 3, basis_size=20, dtype="float64", method=method).anchor(pool.probs, [0])
     s.tell(s.ask(), [0])
     s.ask()
-    engine = s._engine
+    engine = s.parts.engine
     assert engine is not None
     assert float(engine.drift) < 1e-10
-    s._rows.h *= 1 + 1e-3  # as if rounding had piled up
+    s.parts.rows.h *= 1 + 1e-3  # as if rounding had piled up
     s.tell(s.ask(), [1])
     assert DRIFT_SAFETY * float(engine.drift) > DRIFT_LIMIT
     s.ask()
@@ -132,7 +132,7 @@ def test_drift_is_seen_by_those_who_only_tell(method: Method) -> None:
     pool = make_pool(300, 3, seed=3)
     s = Surrogate(pool.features, 3, basis_size=20, dtype="float64", method=method).anchor(pool.probs, [0])
     assert s.influence[5] > 0
-    s._rows.h *= 1 + 1e-3
+    s.parts.rows.h *= 1 + 1e-3
     s.tell([5], [1])
     literal = literal_of(s, pool.features, pool.probs)
     assert relative_error(s.influence, literal.influence_by_formula()) < 1e-10
@@ -148,7 +148,7 @@ def test_small_drift_changes_no_pick(method: Method, n: int) -> None:
         pool.probs, [0]
     )
     first, second = np.argsort(-s.influence)[:2].tolist()
-    rows = s._rows
+    rows = s.parts.rows
     rows.h[first] = (1 - 1e-9) * rows.var[first] * rows.h[second] / rows.var[second]  # now it looks second best
     assert rows.h[first] / rows.var[first] < rows.h[second] / rows.var[second]
     assert s.ask() == [first]
@@ -161,7 +161,7 @@ def test_influence_counts_however_small_it_is_and_rounding_does_not() -> None:
     s.anchor(pool.probs, np.arange(20)).tell([30, 31, 32], [0, 1, 2])
     literal = literal_of(s, pool.features, pool.probs)
     assert s.influence[20:].max() < 1e-8
-    engine = s._engine
+    engine = s.parts.engine
     assert engine is not None
     _, terms = engine.utility()
     assert (terms[0].std() > 0).item()
@@ -180,7 +180,7 @@ def test_wear_of_many_take_outs_leads_to_a_rebuild(method: Method) -> None:
     pool = make_pool(60, 3, seed=5)
     s = Surrogate(pool.features, 3, basis_size=10, dtype="float64", method=method).anchor(pool.probs, [0])
     s.tell([5, 6], [0, 1])
-    engine = s._engine
+    engine = s.parts.engine
     assert engine is not None
     engine.wear = 1.0
     engine.posterior.R *= 1.01  # what wear would do, in the large

@@ -91,7 +91,7 @@ def test_it_names_the_nearest_labelled_rows_and_their_labels() -> None:
 
 
 def test_one_plain_line() -> None:
-    assert str(surrogate("influence").explain(30)).startswith("row 30: it says most about others: ")
+    assert str(surrogate("influence").explain(30)).startswith("row 30: it is the most informative about other items: ")
     assert str(surrogate("uncertainty").explain(30)).startswith("row 30: it is hard (now class ")
     for method in METHODS:
         fresh = Surrogate(np.ones((9, 2)), 2, basis_size=3, method=method)  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ def test_the_reason_for_a_product_is_the_factor_that_is_above_the_usual() -> Non
     s = surrogate("product")
     askable = s.askable
     influence, doubt = (np.log(values) - np.log(values[askable]).mean() for values in (s.influence, s.uncertainty))
-    begins = {"influence": "it says most", "doubt": "it is hard", "neither": "nothing sets it apart"}
+    begins = {"influence": "it is the most informative", "doubt": "it is hard", "neither": "nothing sets it apart"}
     seen = set()
     for row in askable:
         above = "influence" if influence[row] > doubt[row] else "doubt"

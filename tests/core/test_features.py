@@ -40,7 +40,7 @@ def test_a_read_only_memory_map_is_read_without_a_warning(tmp_path: Path) -> Non
 
 
 def test_parts_follow_each_other() -> None:
-    features = Features(X[:1000]).extended(X[1000:])
+    features = Features(X[:1000]).with_rows(X[1000:])
     np.testing.assert_array_equal(whole(features), X)
     rows = np.array([1500, 3, 2999, 999])
     np.testing.assert_array_equal(features.take(rows, torch.float64, CPU), X[rows])
@@ -57,7 +57,7 @@ def test_another_value_or_order_is_another_pool() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (np.zeros(4), r"one row an item and at least one column; got shape \(4,\)"),
+        (np.zeros(4), r"one row per item and at least one column; got shape \(4,\)"),
         (np.zeros((0, 4)), r"got shape \(0, 4\)"),
         (np.zeros((4, 0)), r"got shape \(4, 0\)"),
         (np.array([["a", "b"]]), "features must be numbers; got an array of type <U1; encode the items first"),
@@ -75,10 +75,10 @@ def test_what_is_no_table_of_numbers_is_refused(given: object, message: str) -> 
 def test_the_first_bad_number_is_named(bad: float) -> None:
     broken = X.astype(np.float64)
     broken[2345, 1] = bad
-    with pytest.raises(UnderstudyError, match=r"row 2345, column 1 is .*mend or leave out"):
+    with pytest.raises(UnderstudyError, match=r"row 2345, column 1 is .*fix or remove"):
         Features(broken).require_finite()
 
 
 def test_new_features_must_have_the_same_columns() -> None:
     with pytest.raises(UnderstudyError, match="the new features have 2 columns, the pool has 3"):
-        Features(X).extended(X[:, :2])
+        Features(X).with_rows(X[:, :2])

@@ -81,7 +81,7 @@ def test_whitened_rows_reproduce_the_kernel() -> None:
     origin = torch.from_numpy(X.mean(0))
     kernel = Kernel.over(torch.from_numpy(U), torch.from_numpy(V), origin, 5.0, 2.0)
     np.testing.assert_allclose(torch.diagonal(kernel.L @ kernel.L.T), 1.0, rtol=1e-12)  # no jitter where none is asked
-    w, lam = kernel.whitened(kernel.of_features(torch.from_numpy(X)), torch.from_numpy(F))
+    w, lam = kernel.whiten(kernel.of_features(torch.from_numpy(X)), torch.from_numpy(F))
     phi = literal_gaussian(X, U, 5.0) * literal_gaussian(F, V, 2.0)
     K = literal_gaussian(U, U, 5.0) * literal_gaussian(V, V, 2.0)
     expected = phi @ np.linalg.inv(K) @ phi.T
@@ -106,7 +106,7 @@ def test_jitter_is_added_to_the_basis_alone() -> None:
     rng = np.random.default_rng(4)
     X, U = rng.normal(size=(20, 3)), rng.normal(size=(6, 3))
     kernel = Kernel.over(torch.from_numpy(U), None, torch.zeros(3, dtype=torch.float64), 5.0, jitter=1e-2)
-    w, lam = kernel.whitened(kernel.of_features(torch.from_numpy(np.vstack([X, U]))))
+    w, lam = kernel.whiten(kernel.of_features(torch.from_numpy(np.vstack([X, U]))))
     phi, K = literal_gaussian(np.vstack([X, U]), U, 5.0), literal_gaussian(U, U, 5.0) + 1e-2 * np.eye(6)
     np.testing.assert_allclose(w @ w.T, phi @ np.linalg.inv(K) @ phi.T, atol=1e-10)
     np.testing.assert_allclose(lam, 1 - np.einsum("ik,kl,il->i", phi, np.linalg.inv(K), phi), atol=1e-10)

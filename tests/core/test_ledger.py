@@ -34,14 +34,14 @@ def test_where_rows_go_when_answers_are_taken_back() -> None:
     unasked = next(row for row in range(1, 20) if row != asked)
     s.tell([asked, unasked], [0, 1])
     s.retract([asked, unasked])
-    assert list(s._ledger.pending) == [asked]
-    assert s._ledger.is_askable(unasked)
+    assert list(s.parts.ledger.pending) == [asked]
+    assert s.parts.ledger.is_askable(unasked)
     s.tell([asked], [1]).release([asked])  # no effect: it is answered
-    assert s._ledger.answers[asked].label == 1
+    assert s.parts.ledger.answers[asked].label == 1
     s.skip([asked]).undo()
-    assert asked in s._ledger.pending  # it was asked for before
+    assert asked in s.parts.ledger.pending  # it was asked for before
     s.release([asked])
-    assert not s._ledger.is_askable(asked)  # and is skipped all the same
+    assert not s.parts.ledger.is_askable(asked)  # and is skipped all the same
     assert asked not in s.ask(18).tolist()
 
 
@@ -50,9 +50,9 @@ def test_undo_follows_the_order_of_answers() -> None:
     s = Surrogate(pool.features, 3, basis_size=6).anchor(pool.probs, [0])
     s.tell([7, 3], [0, 0]).tell([9], [1]).retract([3]).tell([3], [2])
     s.undo()
-    assert list(s._ledger.answers) == [7, 9]
+    assert list(s.parts.ledger.answers) == [7, 9]
     s.undo(2)
-    assert not s._ledger.answers
+    assert not s.parts.ledger.answers
 
 
 def test_new_rows_are_open() -> None:
@@ -87,7 +87,7 @@ def test_whatever_happens_the_rows_on_the_device_are_as_the_ledger_says(method: 
     rng = np.random.default_rng(7)
     s = Surrogate(rng.normal(size=(40, 5)), 3, basis_size=12, method=method)
     for turn in range(250):
-        ledger = s._ledger
+        ledger = s.parts.ledger
         some = rng.choice(len(s), 3, replace=False).tolist()
         untold = [row for row in some if not (ledger.is_labelled(row) or ledger.is_dropped[row])]
         told = [row for row in some if row in ledger.answers]
@@ -115,11 +115,11 @@ def test_whatever_happens_the_rows_on_the_device_are_as_the_ledger_says(method: 
         elif turn % 3:
             s.anchor(rng.dirichlet(np.ones(3), len(s)), [row for row in ledger.answers if row % 2])
         else:
-            s = Surrogate.restore(s._features.parts[0], s.state_dict())
-        expected = set(s._ledger.pending) if s._engine is None else s._engine.expected
-        is_open, is_askable, is_in_pool = s._ledger.masks(expected)
-        np.testing.assert_array_equal(~s._rows.is_closed[: len(s)].numpy(), is_askable)
-        np.testing.assert_array_equal(s._rows.is_in_pool.numpy(), is_in_pool)
-        if s._engine is not None:
-            np.testing.assert_array_equal(s._rows.is_open.numpy(), is_open)
-            assert expected <= set(s._ledger.pending)
+            s = Surrogate.restore(s.parts.features.parts[0], s.state_dict())
+        expected = set(s.parts.ledger.pending) if s.parts.engine is None else s.parts.engine.expected
+        is_open, is_askable, is_in_pool = s.parts.ledger.masks(expected)
+        np.testing.assert_array_equal(~s.parts.rows.is_closed[: len(s)].numpy(), is_askable)
+        np.testing.assert_array_equal(s.parts.rows.is_in_pool.numpy(), is_in_pool)
+        if s.parts.engine is not None:
+            np.testing.assert_array_equal(s.parts.rows.is_open.numpy(), is_open)
+            assert expected <= set(s.parts.ledger.pending)

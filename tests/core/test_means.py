@@ -8,8 +8,8 @@ from tests.pools import make_pool
 from understudy import Surrogate
 from understudy.core.links import Link
 from understudy.core.means import (
-    AT_ONCE,
-    MARGINS_AT_ONCE,
+    CLASSES_AT_ONCE,
+    MARGIN_CLASSES_AT_ONCE,
     WAVES,
     Entropies,
     Margins,
@@ -79,7 +79,7 @@ def test_surrogate_keeps_the_tolerance_and_reads_out_exactly(method: Method) -> 
     for _ in range(60):
         row = s.ask()
         assert exact.ask() == row  # the leaders are computed exactly, so picks agree
-        assert s._rows.means.behind_by() <= 0.005
+        assert s.parts.rows.means.behind_by() <= 0.005
         s.tell(row, pool.labels[row])
         exact.tell(row, pool.labels[row])
     np.testing.assert_allclose(s.mean, exact.mean, atol=1e-10)
@@ -87,8 +87,8 @@ def test_surrogate_keeps_the_tolerance_and_reads_out_exactly(method: Method) -> 
 
 
 def test_few_classes_and_zero_tolerance_defer_nothing() -> None:
-    few = torch.full((10, AT_ONCE), 1 / AT_ONCE)
-    many = torch.full((10, AT_ONCE + 1), 1 / (AT_ONCE + 1))
+    few = torch.full((10, CLASSES_AT_ONCE), 1 / CLASSES_AT_ONCE)
+    many = torch.full((10, CLASSES_AT_ONCE + 1), 1 / (CLASSES_AT_ONCE + 1))
     assert not Entropies(few, "softmax", 0.02).defers
     assert not Entropies(many, "softmax", 0.0).defers
     assert Entropies(many, "softmax", 0.02).defers
@@ -136,7 +136,7 @@ def exact_doubt(Z: torch.Tensor, floor: float) -> np.ndarray:
     return np.clip(1 - (ordered[-1] - ordered[-2]), floor, 1)
 
 
-@pytest.mark.parametrize("c", [2, 3, 7, MARGINS_AT_ONCE])
+@pytest.mark.parametrize("c", [2, 3, 7, MARGIN_CLASSES_AT_ONCE])
 def test_with_few_classes_every_label_moves_every_doubt_at_once(c: int) -> None:
     rng = np.random.default_rng(c)
     probs = torch.from_numpy(rng.dirichlet(np.ones(c), N))
@@ -228,7 +228,7 @@ def test_resetting_margins_gives_those_of_the_weights() -> None:
 
 
 def test_which_doubt_is_kept_follows_the_options() -> None:
-    probs = torch.full((10, MARGINS_AT_ONCE + 1), 1 / (MARGINS_AT_ONCE + 1), dtype=torch.float64)
+    probs = torch.full((10, MARGIN_CLASSES_AT_ONCE + 1), 1 / (MARGIN_CLASSES_AT_ONCE + 1), dtype=torch.float64)
     assert isinstance(means_for(probs, Options.of("paper"), True), Entropies)
     live, early = (means_for(probs, Options.of(), has_learner) for has_learner in (True, False))
     standing = means_for(probs, Options.of(doubt="standing"), True)

@@ -1,4 +1,4 @@
-"""Options: every name checked, those that a method has no use for refused, and the same again from what is kept."""
+"""Options: every name checked, those that a method does not use refused, and the same again from what is kept."""
 
 from dataclasses import fields
 from typing import Any
@@ -70,9 +70,9 @@ def test_a_wrong_value_is_refused_by_name(method: str, name: str) -> None:
 @pytest.mark.parametrize(("method", "name"), UNUSED)
 def test_what_a_method_has_no_use_for_is_refused_with_the_method_that_has(method: str, name: str) -> None:
     other = next(one for one in METHODS if one != method)
-    with pytest.raises(UnderstudyError, match=f"method '{method}' has no use for {name}; .* give method='{other}'"):
+    with pytest.raises(UnderstudyError, match=f"method '{method}' does not use {name}; .* pass method='{other}'"):
         Options.of(method, **{name: OTHER[name]})
-    with pytest.raises(UnderstudyError, match=f"has no use for {name}"):
+    with pytest.raises(UnderstudyError, match=f"does not use {name}"):
         Surrogate(np.ones((3, 2)), 2, method=method, **{name: OTHER[name]})  # type: ignore[arg-type]
 
 
@@ -97,7 +97,7 @@ def test_each_method_has_its_modes_and_refuses_those_of_the_other(method: str) -
 
 
 def test_there_is_one_rule_for_the_width() -> None:
-    with pytest.raises(UnderstudyError, match=r"width=0.5 and explained=0.9 are two rules for one width; give one"):
+    with pytest.raises(UnderstudyError, match=r"width=0.5 and explained=0.9 both set the kernel width; pass one"):
         Options.of(width=0.5, explained=0.9)
     by_width, by_share = Options.of(width=0.5), Options.of(explained=0.5)
     assert (by_width.width, by_width.explained) == (0.5, None)

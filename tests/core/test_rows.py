@@ -6,10 +6,10 @@ import torch
 
 from tests.pools import Pool, make_pool
 from understudy import Surrogate
-from understudy.core.engine import CANDIDATES
+from understudy.core.engine import EXACT_CANDIDATES
 from understudy.core.features import Features
 from understudy.core.options import METHODS, Method
-from understudy.core.rows import STEPS_AT_A_TIME, Rows
+from understudy.core.rows import STEPS_PER_PASS, Rows
 from understudy.core.utilities import choose
 
 
@@ -20,10 +20,14 @@ def anchored(pool: Pool, **options: object) -> Surrogate:
 
 def shard(whole: Surrogate, pool: Pool, rows: slice) -> Rows:
     """Some of the surrogate's rows on their own, told nothing but the kernel and their predictions."""
-    part = Rows(whole._kernel, whole.options, Features(pool.features[rows]))
+    part = Rows(whole.parts.kernel, whole.options, Features(pool.features[rows]))
     probs = torch.from_numpy(pool.probs[rows])
-    part.anchor(whole._kernel, probs, has_learner=True)
-    part.set_masks(whole._rows.is_open[rows], ~whole._rows.is_closed[: len(whole)][rows], whole._rows.is_in_pool[rows])
+    part.anchor(whole.parts.kernel, probs, has_learner=True)
+    part.set_masks(
+        whole.parts.rows.is_open[rows],
+        ~whole.parts.rows.is_closed[: len(whole)][rows],
+        whole.parts.rows.is_in_pool[rows],
+    )
     return part
 
 
@@ -31,14 +35,14 @@ def shard(whole: Surrogate, pool: Pool, rows: slice) -> Rows:
 def test_two_shards_follow_the_small_vectors_and_find_the_same_rows(method: Method) -> None:
     pool = make_pool(90, 4, seed=1)
     whole = anchored(pool, method=method)
-    engine = whole._engine
+    engine = whole.parts.engine
     assert engine is not None
     parts = [shard(whole, pool, slice(0, 50)), shard(whole, pool, slice(50, 90))]
     starts = [0, 50]
     np.testing.assert_allclose(parts[0].gram() + parts[1].gram(), engine.posterior.M, atol=1e-10)
     if method == "understudy":  # the mean row of the pool, from those of its parts
         middle = (len(parts[0]) * parts[0].mean_row() + len(parts[1]) * parts[1].mean_row()) / len(whole)
-        np.testing.assert_allclose(middle, whole._rows.middle, atol=1e-12)
+        np.testing.assert_allclose(middle, whole.parts.rows.middle, atol=1e-12)
     for part in parts:
         part.refresh(engine.posterior.R, engine.posterior.M)
     for _ in range(12):
@@ -49,7 +53,7 @@ def test_two_shards_follow_the_small_vectors_and_find_the_same_rows(method: Meth
         if method == "paper":
             inverse = (parts[0].moments() + parts[1].moments()).inverse_std(engine.resolution, engine.least)
             weights = inverse * (engine.tally / engine.tally.sum())
-        leaders = [part.best(weights, CANDIDATES, 1e-10) for part in parts]
+        leaders = [part.best(weights, EXACT_CANDIDATES, 1e-10) for part in parts]
         rows = torch.cat([rows + start for (rows, _), start in zip(leaders, starts, strict=True)])
         values = torch.cat([values for _, values in leaders])
         found = int(rows[choose(rows, values)])
@@ -60,13 +64,13 @@ def test_two_shards_follow_the_small_vectors_and_find_the_same_rows(method: Meth
             if start <= found < start + len(part):
                 part.close(torch.tensor([found - start]))
     engine.settle()
-    np.testing.assert_allclose(torch.cat([part.h for part in parts]), whole._rows.h, atol=1e-12)
+    np.testing.assert_allclose(torch.cat([part.h for part in parts]), whole.parts.rows.h, atol=1e-12)
     together = torch.cat([part.means.uncertainty() for part in parts])
-    np.testing.assert_allclose(together, whole._rows.means.uncertainty(), rtol=1e-10)
+    np.testing.assert_allclose(together, whole.parts.rows.means.uncertainty(), rtol=1e-10)
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("count", [1, 2, 3, STEPS_AT_A_TIME + 1])
+@pytest.mark.parametrize("count", [1, 2, 3, STEPS_PER_PASS + 1])
 def test_many_answers_in_one_pass_are_many_answers(method: Method, count: int) -> None:
     pool = make_pool(90, 4, seed=2)
     together, apart = anchored(pool, method=method), anchored(pool, method=method)
@@ -88,7 +92,7 @@ def test_more_answers_than_are_worth_a_pass_refresh_instead(method: Method) -> N
     for row in range(20, 60):
         fresh.tell([row], pool.labels[[row]])
         fresh.ask()
-        fresh.release(list(fresh._ledger.pending))
+        fresh.release(list(fresh.parts.ledger.pending))
     np.testing.assert_allclose(s.influence, fresh.influence, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(s.mean, fresh.mean, atol=1e-10)
 
@@ -97,4 +101,4 @@ def test_more_answers_than_are_worth_a_pass_refresh_instead(method: Method) -> N
 def test_covariances_are_the_product_for_any_number_of_vectors(count: int) -> None:
     s = anchored(make_pool(40, 3, seed=4))
     p = torch.from_numpy(np.random.default_rng(0).normal(size=(count, 15)))
-    np.testing.assert_allclose(s._rows.covariances(p), p @ s._rows.W.T, atol=1e-12)
+    np.testing.assert_allclose(s.parts.rows.covariances(p), p @ s.parts.rows.W.T, atol=1e-12)

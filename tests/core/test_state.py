@@ -21,7 +21,7 @@ def lived(dtype: str = "float32", method: Method = "understudy", **options: Any)
     s.anchor(POOL.probs, [0, 1, 50])
     s.rehearse(POOL.labels, 9)
     s.ask(3)
-    free = [row for row in range(60) if s._ledger.is_askable(row)]
+    free = [row for row in range(60) if s.parts.ledger.is_askable(row)]
     s.tell(free[0], 3).skip(free[1]).drop(free[2])
     s.ask()
     return s
@@ -37,7 +37,7 @@ def played(s: Surrogate, rounds: int = 12) -> list[int]:
         if i == 4:
             s.undo(2)
         if i == 6:
-            s.release(list(s._ledger.pending)[:1])
+            s.release(list(s.parts.ledger.pending)[:1])
     return picks
 
 
@@ -65,11 +65,11 @@ def test_all_picks_after_loading_are_the_same(method: Method, dtype: str, tmp_pa
 def test_deferred_means_go_on_where_they_were(method: Method) -> None:
     s = lived("float64", method)
     restored = Surrogate.restore(POOL.features, s.state_dict())
-    assert s._rows.means.turn > 0
-    assert restored._rows.means.turn == s._rows.means.turn
+    assert s.parts.rows.means.turn > 0
+    assert restored.parts.rows.means.turn == s.parts.rows.means.turn
     played(s)
     played(restored)
-    np.testing.assert_allclose(restored._rows.means.Z, s._rows.means.Z, atol=1e-12)
+    np.testing.assert_allclose(restored.parts.rows.means.Z, s.parts.rows.means.Z, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -89,7 +89,7 @@ def test_a_state_from_before_the_first_question(method: Method) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_classes_and_rows_added_meanwhile_are_restored(method: Method) -> None:
     s = lived("float64", method)
-    s.add_class().tell([int(s._ledger.askable_mask().argmax())], [40])
+    s.add_class().tell([int(s.parts.ledger.askable_mask().argmax())], [40])
     more = make_pool(3, 41, seed=5)
     s.extend(more.features, more.probs)
     features = np.vstack([POOL.features, more.features])
@@ -100,9 +100,9 @@ def test_classes_and_rows_added_meanwhile_are_restored(method: Method) -> None:
     later = make_pool(63, 41, seed=6)
     for each in (s, restored):
         each.anchor(later.probs, [0, 1])
-    if s._kernel.V is not None:
-        assert restored._kernel.V is not None
-        assert torch.equal(restored._kernel.V, s._kernel.V)  # drawn anew for 41 classes, from the same stream
+    if s.parts.kernel.V is not None:
+        assert restored.parts.kernel.V is not None
+        assert torch.equal(restored.parts.kernel.V, s.parts.kernel.V)  # drawn anew for 41 classes, from the same stream
     np.testing.assert_allclose(restored.utility, s.utility, rtol=1e-12)
     literal = literal_of(restored, features, Pool(features, later.probs, later.labels, 41).probs)
     assert (
@@ -120,12 +120,12 @@ def test_a_basis_of_ones_own_is_kept_when_classes_are_added() -> None:
     restored = Surrogate.restore(POOL.features, s.state_dict())
     later = make_pool(60, 41, seed=6)
     restored.add_class().anchor(later.probs, [0])
-    assert restored._kernel.V is not None
-    np.testing.assert_allclose(restored._kernel.V[:, :40], POOL.probs[:5])
-    assert (restored._kernel.V[:, 40] == 0).all()
+    assert restored.parts.kernel.V is not None
+    np.testing.assert_allclose(restored.parts.kernel.V[:, :40], POOL.probs[:5])
+    assert (restored.parts.kernel.V[:, 40] == 0).all()
     restored.anchor(later.probs, [0], features=POOL.features + 1)  # these bring a basis of their own
     restored.add_class().anchor(make_pool(60, 42, seed=7).probs, [0])
-    assert (restored._kernel.V[:, 41] > 0).any()
+    assert (restored.parts.kernel.V[:, 41] > 0).any()
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -133,26 +133,26 @@ def test_the_state_of_another_pool_is_refused(method: Method) -> None:
     s = lived(method=method)
     saved = s.state_dict()
     other = Surrogate(POOL.features + 1, 40, basis_size=12, method=method)
-    with pytest.raises(UnderstudyError, match="this state is of another pool"):
+    with pytest.raises(UnderstudyError, match="this state belongs to another pool"):
         other.load_state_dict(saved)
-    assert not other._ledger.answers
-    with pytest.raises(UnderstudyError, match="this state is of another pool"):
+    assert not other.parts.ledger.answers
+    with pytest.raises(UnderstudyError, match="this state belongs to another pool"):
         Surrogate.restore(POOL.features[::-1], saved)
 
 
 def test_other_options_and_formats_are_refused_by_name() -> None:
     paper, own = lived(method="paper").state_dict(), lived().state_dict()
-    with pytest.raises(UnderstudyError, match="saved with link='softmax', the surrogate has 'simplex'"):
+    with pytest.raises(UnderstudyError, match="saved with link='softmax', but the surrogate has 'simplex'"):
         Surrogate(POOL.features, 40, basis_size=12, link="simplex", method="paper").load_state_dict(paper)
-    with pytest.raises(UnderstudyError, match=r"saved with bias=0.01, the surrogate has None"):
+    with pytest.raises(UnderstudyError, match=r"saved with bias=0.01, but the surrogate has None"):
         Surrogate(POOL.features, 40, basis_size=12, bias=None).load_state_dict(own)
-    with pytest.raises(UnderstudyError, match="saved with method='paper', the surrogate has 'understudy'"):
+    with pytest.raises(UnderstudyError, match="saved with method='paper', but the surrogate has 'understudy'"):
         Surrogate(POOL.features, 40, basis_size=12).load_state_dict(paper)
-    with pytest.raises(UnderstudyError, match="this state has format 99, this version reads 1, 2; load it where"):
+    with pytest.raises(UnderstudyError, match="this state has format 99, but this version reads only 1, 2; load"):
         Surrogate.restore(POOL.features, own | {"format": np.array(99)})
     for name in ("option_method", "option_bias", "U", "R"):
         cut = {key: value for key, value in own.items() if key != name}
-        with pytest.raises(UnderstudyError, match=f"not whole: {name} missing"):
+        with pytest.raises(UnderstudyError, match=f"incomplete: {name} missing"):
             Surrogate.restore(POOL.features, cut)
 
 
@@ -178,7 +178,7 @@ def test_options_survive(options: dict[str, Any]) -> None:
     assert restored.options == s.options
     for name, value in options.items():
         assert getattr(restored.options, name) == value
-    assert restored._kernel.input_bandwidth == s._kernel.input_bandwidth
+    assert restored.parts.kernel.input_bandwidth == s.parts.kernel.input_bandwidth
 
 
 def test_a_mean_row_and_weights_that_were_set_at_the_anchor_are_kept() -> None:
@@ -189,10 +189,10 @@ def test_a_mean_row_and_weights_that_were_set_at_the_anchor_are_kept() -> None:
     features = np.vstack([POOL.features, more.features])
     for whole in (False, True):
         restored = Surrogate.restore(features, s.state_dict(whole))
-        np.testing.assert_array_equal(restored._rows.middle, s._rows.middle)
-        np.testing.assert_array_equal(restored._rows.stats[:, 3], s._rows.stats[:, 3])
-        s._rebuild()
-        restored._rebuild()
+        np.testing.assert_array_equal(restored.parts.rows.middle, s.parts.rows.middle)
+        np.testing.assert_array_equal(restored.parts.rows.stats[:, 3], s.parts.rows.stats[:, 3])
+        s.rebuild()
+        restored.rebuild()
         np.testing.assert_allclose(restored.utility, s.utility, rtol=1e-9)
 
 
@@ -273,9 +273,9 @@ def test_a_whole_state_is_mapped_from_files_and_the_picks_are_the_same(method: M
         np.save(tmp_path / f"{name}.npy", value)
     mapped = {path.stem: np.load(path, mmap_mode="c" if path.stem == "W" else None) for path in tmp_path.glob("*.npy")}
     restored = Surrogate.restore(POOL.features, mapped, check=False)
-    assert restored._rows.W.data_ptr() == mapped["W"].ctypes.data
+    assert restored.parts.rows.W.data_ptr() == mapped["W"].ctypes.data
     assert repr(restored) == repr(s)
-    np.testing.assert_array_equal(restored._rows.W.numpy(), s._rows.W.numpy())
+    np.testing.assert_array_equal(restored.parts.rows.W.numpy(), s.parts.rows.W.numpy())
     on_disk = (tmp_path / "W.npy").read_bytes()
     assert played(restored) == played(s)
     restored.anchor(POOL.probs[::-1], [3])

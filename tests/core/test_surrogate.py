@@ -70,17 +70,17 @@ def scalar_example() -> Surrogate:
 
 def test_scalar_example_before_any_label() -> None:
     s = scalar_example()
-    np.testing.assert_allclose(s._rows.stats[:, 1], [0.19, 0.75, 0.99], rtol=1e-12)
-    assert s._engine is not None
-    np.testing.assert_allclose(s._engine.posterior.M, [[1.07]], rtol=1e-12)
+    np.testing.assert_allclose(s.parts.rows.stats[:, 1], [0.19, 0.75, 0.99], rtol=1e-12)
+    assert s.parts.engine is not None
+    np.testing.assert_allclose(s.parts.engine.posterior.M, [[1.07]], rtol=1e-12)
     np.testing.assert_allclose(s.influence / 2, [0.8667, 0.2675, 0.0107], atol=5e-5)
     assert s.ask() == [0]
 
 
 def test_scalar_example_after_one_label_does_not_interpolate_it() -> None:
     s = scalar_example().tell([0], [0])
-    assert s._engine is not None
-    np.testing.assert_allclose(s._engine.posterior.R, [[0.19]], rtol=1e-12)
+    assert s.parts.engine is not None
+    np.testing.assert_allclose(s.parts.engine.posterior.R, [[0.19]], rtol=1e-12)
     correction = (s.mean - 0.5)[:, 0] / 0.5  # per unit of residual
     np.testing.assert_allclose(correction, [0.81, 0.45, 0.09], rtol=1e-12)
     np.testing.assert_allclose(s.influence[1:] / 2, [0.0029423, 0.000094627], rtol=2e-5)
@@ -104,15 +104,15 @@ def test_a_second_label_of_the_same_point_teaches_less() -> None:
     twins = pool.with_row_repeated(7)
     s = started(twins, [], noise=0.0, method="paper")
     first = s.influence[7] / 3
-    nu, g = float(s._rows.stats[7, 0]), float(s.variance[7] - s._rows.stats[7, 1])
+    nu, g = float(s.parts.rows.stats[7, 0]), float(s.variance[7] - s.parts.rows.stats[7, 1])
     s.tell([7], [0])
     s_literal = literal_of(s, twins.features, twins.probs)
     np.testing.assert_allclose(s.influence[40], s_literal.influence()[40], rtol=1e-9)
     # With the same rows to be understood the ratio is (ν/(ν + g))² (ν + g)/(ν + g ν/(ν + g)) = ν/(ν + 2g).
-    assert s._engine is not None
-    w, M = s._rows.W[7], s._engine.posterior.M
+    assert s.parts.engine is not None
+    w, M = s.parts.rows.W[7], s.parts.engine.posterior.M
     M = M + torch.outer(w, w)  # the first of the two has left them
-    Rw = s._engine.posterior.R @ w
+    Rw = s.parts.engine.posterior.R @ w
     second = float(Rw @ M @ Rw / (nu + w @ Rw))
     assert second == pytest.approx(first * nu / (nu + 2 * g), rel=1e-9)
     assert s.influence[40] / 3 < second
@@ -126,7 +126,7 @@ def test_surrogate_is_the_learner_right_after_each_training() -> None:
     np.testing.assert_allclose(s.uncertainty, entropy, rtol=1e-12)
     s.tell(s.ask(), [1])
     later = make_pool(50, 3, seed=6)
-    told = list(s._ledger.answers)
+    told = list(s.parts.ledger.answers)
     s.anchor(later.probs, [0, 1, 2, *told])
     np.testing.assert_allclose(s.mean, later.probs, atol=1e-12)
     np.testing.assert_allclose(s.uncertainty, -(later.probs * np.log(later.probs)).sum(1), rtol=1e-12)
@@ -207,7 +207,7 @@ def test_a_session_equals_brute_force_at_every_step(link: str, seed: int) -> Non
     s.release(pending[0])
     assert_literal(s, pool)
     s.retract(pending[2])  # pending again
-    assert pending[2] in s._ledger.pending
+    assert pending[2] in s.parts.ledger.pending
     assert_literal(s, pool)
     s.retract(free[:1])  # back in the pool
     assert_literal(s, pool)
@@ -254,7 +254,7 @@ def test_rows_on_a_basis_point_equal_brute_force(dtype: str) -> None:
     basis = (pool.features[:8], pool.probs[:8])
     s = started(pool, [20], basis=basis, dtype=dtype, method="paper")
     floor = 1e-8 if dtype == "float64" else 1e-6
-    np.testing.assert_allclose(s._rows.stats[:8, 0], floor, rtol=1e-3)
+    np.testing.assert_allclose(s.parts.rows.stats[:8, 0], floor, rtol=1e-3)
     # Rounding of the rows is measured against ν: 1e-15/ν in double precision, 6e-8/ν in single.
     tolerance = 1e-15 / floor if dtype == "float64" else 6e-8 / floor
     s.tell([0, 1], [0, 1])
@@ -273,20 +273,20 @@ def test_taking_out_a_row_that_leaves_no_digits_rebuilds_instead() -> None:
     pool = make_pool(40, 3, seed=14)
     s = started(pool, [20], basis=(pool.features[:8], pool.probs[:8]), method="paper")
     s.tell([0, 10], [0, 1])
-    assert s._engine is not None
-    left = s._engine.posterior.left_after(s._engine.look(torch.tensor([0])), told=True)
+    assert s.parts.engine is not None
+    left = s.parts.engine.posterior.left_after(s.parts.engine.look(torch.tensor([0])), told=True)
     assert left < 1e-6  # the naive step would divide by this
-    before = s._engine
+    before = s.parts.engine
     rebuilt = []
 
     def rebuild() -> None:
         rebuilt.append(True)
-        Surrogate._rebuild(s)
+        Surrogate.rebuild(s)
 
-    s._rebuild = rebuild  # type: ignore[method-assign]
+    s.rebuild = rebuild  # type: ignore[method-assign]
     s.retract([0])
     assert rebuilt
-    assert s._engine is before
+    assert s.parts.engine is before
     assert_literal(s, pool, 1e-6)
 
 
@@ -301,10 +301,10 @@ def test_taking_back_is_as_good_as_never_having_heard(method: Method, noise: flo
         s.tell(rows, [0, 1, 2])
         s.retract(rows[:2])
         s.ask()
-        s.release(list(s._ledger.pending))
+        s.release(list(s.parts.ledger.pending))
         s.undo()
         found = {quantity: getattr(s, quantity) for quantity in QUANTITIES}
-        s._rebuild()
+        s.rebuild()
         for quantity, value in found.items():
             assert relative_error(value, getattr(s, quantity)) < 1e-9, quantity
 
@@ -338,7 +338,7 @@ def test_agrees_with_gpytorch_and_scikit_learn() -> None:
     s = started(pool, [], basis=(pool.features, pool.probs), noise=1e-2, output_width=1e6, method="paper")
     s.tell(rows, pool.labels[rows])
     residuals = np.eye(3)[pool.labels[rows]] - pool.probs[rows]
-    length = float(np.sqrt(s._kernel.input_bandwidth / 2))
+    length = float(np.sqrt(s.parts.kernel.input_bandwidth / 2))
 
     sklearn = GaussianProcessRegressor(RBF(length, "fixed"), alpha=1e-2, optimizer=None)
     mean, std = sklearn.fit(pool.features[rows], residuals).predict(pool.features, return_std=True)
@@ -392,10 +392,10 @@ def test_undo_leaves_no_trace(method: Method, rows: list[int], asked: int) -> No
     waiting = s.ask(asked).tolist() if asked else []
     rows = [row for row in rows if row not in waiting] + waiting
     before = {quantity: getattr(s, quantity) for quantity in QUANTITIES}
-    state = (dict(s._ledger.pending), s.accuracy)
+    state = (dict(s.parts.ledger.pending), s.accuracy)
     s.tell(rows, pool.labels[rows])
     s.undo(len(rows))
-    assert set(s._ledger.pending) == set(state[0])
+    assert set(s.parts.ledger.pending) == set(state[0])
     assert s.accuracy == state[1]
     for quantity in QUANTITIES:
         assert relative_error(getattr(s, quantity), before[quantity]) < 1e-9
@@ -464,7 +464,7 @@ def test_a_reserved_row_is_pending_as_if_it_had_been_asked_for(method: Method) -
     assert "8 pending" in repr(reserved)
     with pytest.raises(UnderstudyError, match="row 0 is labelled already"):
         reserved.reserve([9, 0])
-    assert 9 not in reserved._ledger.pending
+    assert 9 not in reserved.parts.ledger.pending
     with pytest.raises(UnderstudyError, match="row 20 is dropped"):
         reserved.drop([20]).reserve([20])
 
@@ -476,9 +476,9 @@ def test_same_seed_same_picks_and_another_seed_another_basis(method: Method) -> 
         Surrogate(pool.features, 3, basis_size=10, random_state=seed, method=method) for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first.ask(5), second.ask(5))
-    assert not torch.equal(first._kernel.U, third._kernel.U)
-    if first._kernel.V is not None and third._kernel.V is not None:
-        assert not torch.equal(first._kernel.V, third._kernel.V)
+    assert not torch.equal(first.parts.kernel.U, third.parts.kernel.U)
+    if first.parts.kernel.V is not None and third.parts.kernel.V is not None:
+        assert not torch.equal(first.parts.kernel.V, third.parts.kernel.V)
 
 
 # -- the modes ----------------------------------------------------------------------------------------------------
@@ -533,9 +533,9 @@ def test_without_labels_influence_alone_chooses(method: Method) -> None:
     uniform = np.full_like(pool.probs, 1 / 3)
     best = int(np.argmax(literal_of(s, pool.features, uniform).influence()))
     assert s.ask() == [best]
-    s.tell(list(s._ledger.pending), [0])
+    s.tell(list(s.parts.ledger.pending), [0])
     assert s.accuracy == 0.0
-    assert s._ledger.accuracy() == (0, 0)  # there was no learner to be right or wrong
+    assert s.parts.ledger.accuracy() == (0, 0)  # there was no learner to be right or wrong
 
 
 @pytest.mark.parametrize("link", ["softmax", "simplex", "logit", "residual"])
@@ -574,12 +574,12 @@ def test_restricted_lookahead_tries_the_rows_that_reach_furthest() -> None:
     tried = np.isfinite(restricted.utility)
     assert 5 <= tried.sum() <= 10
     assert np.isfinite(full.utility).all()
-    askable = ~full._rows.is_closed[:60].numpy()
-    reach = np.where(askable, np.sqrt(full._rows.h.numpy()) / full._rows.var.numpy(), -np.inf)
+    askable = ~full.parts.rows.is_closed[:60].numpy()
+    reach = np.where(askable, np.sqrt(full.parts.rows.h.numpy()) / full.parts.rows.var.numpy(), -np.inf)
     influence = np.where(askable, full.influence, -np.inf)
     assert set(np.flatnonzero(tried)) == set(np.argsort(-reach)[:5]) | set(np.argsort(-influence)[:5])
-    u3 = restricted._rows.measures[1, :60].numpy()
-    np.testing.assert_allclose(u3[tried], full._rows.measures[1, :60].numpy()[tried], rtol=1e-10)
+    u3 = restricted.parts.rows.measures[1, :60].numpy()
+    np.testing.assert_allclose(u3[tried], full.parts.rows.measures[1, :60].numpy()[tried], rtol=1e-10)
     assert int(all_of_them.ask()[0]) == int(full.ask()[0])
 
 
@@ -611,21 +611,21 @@ def test_a_new_class_joins_at_once_and_the_kernel_at_the_next_anchor(method: Met
     pool = make_pool(40, 3, seed=19)
     s = started(pool, method=method)
     s.tell([10, 11], [0, 1])
-    kernel = (s._kernel.output_bandwidth, s._kernel.L.clone())
+    kernel = (s.parts.kernel.output_bandwidth, s.parts.kernel.L.clone())
     s.add_class().tell([12], [3])
     assert s.n_classes == 4
     wider = Pool(pool.features, np.hstack([pool.probs, np.zeros((40, 1))]), pool.labels, 4)
-    assert s._kernel.output_bandwidth == kernel[0]
-    assert torch.equal(s._kernel.L, kernel[1])
+    assert s.parts.kernel.output_bandwidth == kernel[0]
+    assert torch.equal(s.parts.kernel.L, kernel[1])
     assert_literal(s, wider, weighed_by=pool.probs)
     later = make_pool(40, 4, seed=20)
     s.anchor(later.probs, [0, 1, 2, 10])
     if method == "paper":
         fresh = Surrogate(pool.features, 4, basis_size=12, dtype="float64", method=method)
-        assert s._kernel.V is not None
-        assert fresh._kernel.V is not None
-        assert torch.equal(s._kernel.V, fresh._kernel.V)
-        assert s._kernel.output_bandwidth == 16.0
+        assert s.parts.kernel.V is not None
+        assert fresh.parts.kernel.V is not None
+        assert torch.equal(s.parts.kernel.V, fresh.parts.kernel.V)
+        assert s.parts.kernel.output_bandwidth == 16.0
     assert_literal(s, Pool(pool.features, later.probs, pool.labels, 4))
 
 
@@ -656,7 +656,7 @@ def test_extending_before_the_first_anchor(method: Method) -> None:
     s.extend(long.features[45:])
     uniform = Pool(long.features, np.full((50, 3), 1 / 3), long.labels, 3)
     assert_literal(s, uniform)
-    s.anchor(long.probs, list(s._ledger.pending))
+    s.anchor(long.probs, list(s.parts.ledger.pending))
     assert_literal(s, long)
 
 
@@ -667,8 +667,8 @@ def test_other_features_bring_their_own_basis_and_widths(method: Method) -> None
     s.tell([10, 11], [0, 1])
     s.anchor(other.probs, [0, 10], features=other.features)
     fresh = Surrogate(other.features, 3, basis_size=12, dtype="float64", method=method)
-    assert torch.equal(s._kernel.U, fresh._kernel.U)
-    assert s._kernel.input_bandwidth == fresh._kernel.input_bandwidth
+    assert torch.equal(s.parts.kernel.U, fresh.parts.kernel.U)
+    assert s.parts.kernel.input_bandwidth == fresh.parts.kernel.input_bandwidth
     assert_literal(s, Pool(other.features, other.probs, pool.labels, 3))
 
 
@@ -680,10 +680,10 @@ def test_answers_that_came_while_the_learner_trained_count_again(method: Method)
     s.ask(2)
     s.tell([12, 13], [2, 0])  # too late for the training
     s.anchor(later.probs, [0, 1, 2, 10, 11])
-    assert len(s._ledger.pending) == 2
+    assert len(s.parts.ledger.pending) == 2
     assert not np.allclose(s.mean, later.probs)
     assert_literal(s, Pool(pool.features, later.probs, pool.labels, 3))
-    assert s._ledger.accuracy()[1] == 4
+    assert s.parts.ledger.accuracy()[1] == 4
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -696,7 +696,7 @@ def test_skipped_rows_still_count_and_dropped_rows_do_not(method: Method) -> Non
         s.anchor(pool.probs, [0, 1, 2])
     np.testing.assert_allclose(skipping.influence, plain.influence)
     assert np.isnan(dropping.influence[[5, 6]]).all()
-    shorter, kernel = pool.without([5, 6]), dropping._kernel
+    shorter, kernel = pool.without([5, 6]), dropping.parts.kernel
     basis = kernel.U if kernel.V is None else (kernel.U, kernel.V)
     width = float(np.sqrt(kernel.input_bandwidth) / pdist(shorter.features).mean())  # of the mean distance without them
     same = Surrogate(shorter.features, 3, basis=basis, dtype="float64", width=width, method=method)
@@ -730,7 +730,7 @@ def test_of_identical_rows_the_lowest_is_asked_for(mode: str, dtype: str) -> Non
     out_of_turn = 0
     for _ in range(120 if mode == "combined" else 40):
         row = int(s.ask()[0])
-        out_of_turn += not all(s._ledger.is_labelled(twin) for twin in range(row - row % copies, row))
+        out_of_turn += not all(s.parts.ledger.is_labelled(twin) for twin in range(row - row % copies, row))
         s.tell([row], pool.labels[[row]])
     # With float32 rows doubles drift apart by rounding, and another row may lie between them.
     assert out_of_turn <= (0 if dtype == "float64" else 2)
@@ -760,7 +760,7 @@ def test_thousands_of_random_events_leave_no_error_behind(
     while events < count:
         events += 1
         kind = rng.choice(["ask", "tell", "unasked", "retract", "skip", "release", "anchor"], p=WEIGHTS)
-        pending, answers = list(s._ledger.pending), list(s._ledger.answers)
+        pending, answers = list(s.parts.ledger.pending), list(s.parts.ledger.answers)
         if kind == "ask":
             s.ask(int(rng.integers(1, 3)))
         elif kind == "tell" and pending:
@@ -768,7 +768,7 @@ def test_thousands_of_random_events_leave_no_error_behind(
             s.tell([row], pool.labels[[row]])
         elif kind == "unasked":
             row = int(rng.integers(n))
-            if s._ledger.is_askable(row):
+            if s.parts.ledger.is_askable(row):
                 s.tell([row], pool.labels[[row]])
         elif kind == "retract" and answers:
             s.retract([int(rng.choice(answers))])
@@ -860,7 +860,7 @@ def test_leaders_are_the_askable_rows_of_highest_utility_and_change_nothing(mode
     for _ in range(6):
         found = s.leaders(3)
         u = s.utility
-        closed = [5, 0, 1, *s.pending.tolist(), *s._ledger.answers]
+        closed = [5, 0, 1, *s.pending.tolist(), *s.parts.ledger.answers]
         u[closed] = -np.inf
         assert found.tolist() == np.argsort(-u, kind="stable")[:3].tolist()
         row, same = s.ask(), plain.ask()
@@ -914,7 +914,7 @@ def test_rows_and_labels_may_be_integers_of_any_size(method: Method, dtype: type
     pool = make_pool(40, 4, seed=8)
     s = Surrogate(pool.features, 4, basis_size=10, method=method).anchor(pool.probs, [0, 1])
     s.tell(np.array([7, 8], dtype), np.array([2, 3], dtype))
-    assert [s._ledger.answers[row].label for row in (7, 8)] == [2, 3]
+    assert [s.parts.ledger.answers[row].label for row in (7, 8)] == [2, 3]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -928,6 +928,6 @@ def test_looking_ahead_between_question_and_answer_makes_no_other_drift(method: 
         ahead.leaders()
         for s in (plain, ahead):
             s.tell(rows[0], pool.labels[rows[0]])
-    drifts = [float(s._engine.drift) for s in (plain, ahead) if s._engine is not None]
+    drifts = [float(s.parts.engine.drift) for s in (plain, ahead) if s.parts.engine is not None]
     assert drifts[0] > 0
     assert drifts[1] == pytest.approx(drifts[0], rel=1e-3)

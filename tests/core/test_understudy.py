@@ -86,7 +86,7 @@ def whole_session(s: Surrogate, long: Pool) -> Iterator[tuple[str, Pool, dict[st
     yield "told to be of it", wider, added
     later = make_pool(len(long.labels), c + 1, seed=77)
     pool = Pool(long.features, later.probs, long.labels, c + 1)
-    s.anchor(pool.probs, list(s._ledger.answers)[:3])
+    s.anchor(pool.probs, list(s.parts.ledger.answers)[:3])
     yield "the second anchor", pool, {}
     s.tell(s.ask(2), [c, c])
     yield "and on", pool, {}
@@ -157,8 +157,8 @@ def test_pending_rows_take_their_influence_and_leave_all_doubts_alone() -> None:
 
 def weighed_gram(s: Surrogate, omega: np.ndarray) -> np.ndarray:
     """M by its definition: Σ ω w wᵀ over the rows that are neither labelled, pending nor dropped."""
-    w = s._rows.W.numpy()[s._ledger.open_mask()]
-    return (w * omega[s._ledger.open_mask(), None]).T @ w
+    w = s.parts.rows.W.numpy()[s.parts.ledger.open_mask()]
+    return (w * omega[s.parts.ledger.open_mask(), None]).T @ w
 
 
 def test_a_row_takes_its_weight_along_and_brings_it_back() -> None:
@@ -166,7 +166,7 @@ def test_a_row_takes_its_weight_along_and_brings_it_back() -> None:
     s = started(pool.first(40))
     omega = doubt(pool.probs, 1e-3)
     assert omega.std() > 0.1
-    engine = s._engine
+    engine = s.parts.engine
     assert engine is not None
     start = engine.posterior.M.numpy().copy()
 
@@ -187,8 +187,8 @@ def test_a_row_takes_its_weight_along_and_brings_it_back() -> None:
     is_as_weighed()
     later = make_pool(46, 4, seed=10)
     s.anchor(later.probs, [0])
-    assert s._engine is not None
-    np.testing.assert_allclose(s._engine.posterior.M, weighed_gram(s, doubt(later.probs, 1e-3)), atol=1e-11)
+    assert s.parts.engine is not None
+    np.testing.assert_allclose(s.parts.engine.posterior.M, weighed_gram(s, doubt(later.probs, 1e-3)), atol=1e-11)
 
 
 def test_decided_rows_count_for_nothing_but_the_floor() -> None:
@@ -266,7 +266,7 @@ def test_more_basis_points_than_rows(own: bool) -> None:
     pool = make_pool(20, 3, seed=15)
     more = make_pool(33, 3, seed=16).features
     s = started(pool, [0], **({"basis": more, "basis_size": None} if own else {"basis_size": 500}))
-    assert len(s._kernel.U) == (33 if own else 20)
+    assert len(s.parts.kernel.U) == (33 if own else 20)
     for _ in range(4):
         row = s.ask()
         assert_literal(s, pool, 1e-8)

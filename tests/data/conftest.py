@@ -1,24 +1,16 @@
 """What the tests of this folder share: nothing is fetched, and nothing is kept where the user keeps things."""
 
 import os
-import sys
-import types
 from pathlib import Path
 
 import pytest
 
+from understudy.data.encoders.extras import import_torchvision
+
 # Read when the hub's client is imported: what is not here is missing at once, without a word on the network.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-try:
-    import torchvision  # noqa: F401
-except ModuleNotFoundError:
-    pass  # without the extra, the tests that need it are left out
-except RuntimeError:
-    # Built for another torch: its operators cannot be described, and nobody here uses them.
-    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-        del sys.modules[name]
-    sys.modules["torchvision._meta_registrations"] = types.ModuleType("torchvision._meta_registrations")
+import_torchvision()  # one that was built for another torch is imported without its operators, as encoders do it
 
 
 @pytest.fixture(autouse=True)

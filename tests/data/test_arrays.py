@@ -217,6 +217,16 @@ def test_keys_that_mean_nothing_are_named_and_others_are_left_alone(tmp_path: Pa
     assert len(load_arrays(path).pool) == 6
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_an_array_that_is_alone_may_have_any_name(suffix: str, tmp_path: Path) -> None:
+    alone = load_arrays(write(tmp_path / f"a{suffix}", {"embeddings": X}))
+    assert np.array_equal(np.asarray(alone.pool.features), X)
+    labelled = load_arrays(write(tmp_path / f"b{suffix}", {"embeddings": X, "y": np.arange(len(X))}))
+    assert labelled.pool.labels is not None
+    with pytest.raises(UnderstudyError, match="no array X or features; it has"):
+        load_arrays(write(tmp_path / f"c{suffix}", {"embeddings": X, "others": X}))
+
+
 class Bomb:
     """Leaves a file behind when it is unpickled."""
 

@@ -88,7 +88,7 @@ def test_litter_is_ignored_and_other_files_are_noted_once(tmp_path: Path) -> Non
     fill(tmp_path, "notes.txt", "raw.cr2", "c/d.csv")
     pool = load_folder(tmp_path).pool
     assert pool.ids == ("a.png",)
-    assert [fault.item for fault in pool.faults] == ["c/d.csv and 2 more"]
+    assert [fault.item for fault in pool.faults] == ["3 files"]
     assert pool.faults[0].used
 
 
@@ -198,8 +198,8 @@ def test_a_name_that_is_no_utf8_gets_an_identity_that_can_be_printed(tmp_path: P
 
 
 def test_a_folder_without_images_is_an_error_that_says_what_is_there(tmp_path: Path) -> None:
-    assert "has no images; give a folder with files that end in" in error(tmp_path)
-    assert "has no images, but it has list.csv;" in error(fill(tmp_path, "list.csv"))
+    assert "has no images or texts; give a folder with files that end in" in error(tmp_path)
+    assert "has no images or texts, but it has list.csv;" in error(fill(tmp_path, "list.csv"))
     (tmp_path / "train").mkdir()
     assert f"{tmp_path / 'train'} has no images" in error(fill(tmp_path, "test/1.png"))
 

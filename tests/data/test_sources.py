@@ -128,14 +128,14 @@ def test_a_pool_of_nothing_but_faults_is_an_error(folder: Path) -> None:
         ("peds", r"there is no peds \(did you mean pets\?\)"),
         ("b.csv", r"there is no b.csv \(did you mean a.csv\?\)"),
         ("nowhere/zzz", r"there is no nowhere/zzz; give"),
-        ("notes.txt", r"notes.txt: a file of a kind that holds no pool; give .*\.csv, .*\.npz"),
+        ("notes.doc", r"notes.doc: a file of a kind that holds no pool; give .*\.csv, .*\.npz"),
     ],
 )
 def test_an_unknown_source_gets_the_nearest_name_and_what_is_accepted(
     name: str, message: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    (folder / "notes.txt").touch()
+    (folder / "notes.doc").touch()
     with pytest.raises(UnderstudyError, match=message) as caught:
         load(name)
     assert "\n" not in str(caught.value)

@@ -9,11 +9,11 @@ import pytest
 import ray
 
 from understudy.distributed import grid as distributed
-from understudy.distributed.grid import connected, on_ray
+from understudy.distributed.grid import joined_cluster, on_ray
 from understudy.distributed.worker import check_versions
 from understudy.errors import UnderstudyError
 from understudy.experiments.compare import Comparison, compare
-from understudy.experiments.grid import work
+from understudy.experiments.grid import play_unit
 from understudy.experiments.results import RESULTS
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +24,7 @@ HERE = "tests.distributed.actors"
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """One for all tests: to start it takes longer than they do. Its workers find modules from where it was started."""
-    with chdir(ROOT), connected(jobs=2):
+    with chdir(ROOT), joined_cluster(jobs=2):
         yield
     assert not ray.is_initialized(), "what was started is ended"
 
@@ -60,7 +60,7 @@ def test_a_unit_is_locked_while_the_cluster_plays_it_and_waited_for_while_anothe
     [unit] = task.units
     seen = []
     other, is_held = ExitStack(), [True]
-    other.enter_context(task.alone(unit))
+    other.enter_context(task.locked(unit))
 
     def look() -> None:
         if is_held:
@@ -68,7 +68,7 @@ def test_a_unit_is_locked_while_the_cluster_plays_it_and_waited_for_while_anothe
             is_held.clear()
             other.close()
         elif not task.is_done(unit):
-            seen.append(work(task, unit))
+            seen.append(play_unit(task, unit))
 
     assert not on_ray(jobs=1)(task, look)
     assert set(seen) == {"busy"}
@@ -77,7 +77,7 @@ def test_a_unit_is_locked_while_the_cluster_plays_it_and_waited_for_while_anothe
 
 @pytest.mark.usefixtures("cluster")
 def test_a_cluster_is_not_left_for_another(tmp_path: Path) -> None:
-    with pytest.raises(UnderstudyError, match="connected to a Ray cluster already; leave the address out"):
+    with pytest.raises(UnderstudyError, match="already connected to a Ray cluster; leave the address out"):
         on_ray("somewhere:6379")(digits(tmp_path, "random").task, nothing)
     on_ray()(digits(tmp_path / "empty", "random").task, nothing)
     assert ray.is_initialized()
@@ -97,18 +97,17 @@ def test_a_unit_whose_worker_is_killed_goes_on_from_what_is_stored(tmp_path: Pat
 
 @pytest.mark.usefixtures("cluster")
 def test_what_kills_or_fails_every_time_becomes_a_line_and_the_others_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(distributed, "TRIES", 1)  # each takes a new worker's start
     deadly = tmp_path / "deadly"
     deadly.touch()
     mortal, clumsy = f"{HERE}:Mortal(file={str(deadly)!r},once=False)", f"{HERE}:Clumsy"
     comparison = digits(tmp_path / "out", mortal, clumsy, "random")
-    outcome = comparison.run(on_ray(), progress=False)
+    outcome = comparison.run(on_ray(max_losses=1), progress=False)
     lines = {name.split(",")[0].split("(")[0]: line for name, line in outcome.failed.items()}
     assert set(lines) == {f"{HERE}:Mortal", clumsy}
     assert "its worker was lost 1 times" in lines[f"{HERE}:Mortal"]
-    assert lines[clumsy].startswith("RuntimeError: stumbled (trace in ")
+    assert lines[clumsy].startswith("RuntimeError: stumbled (traceback in ")
     trace = next((tmp_path / "out" / "errors").iterdir()).read_text()
     assert "over its own feet" in trace
     assert "actors.py" in trace, "the trace is that of the worker"
@@ -145,7 +144,7 @@ def test_without_ray_a_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) 
     ("arguments", "message"),
     [
         ({"jobs": 0}, "jobs must be a whole number of at least 1; got 0"),
-        ({"gpus": 0.0}, "gpus is what a unit takes of a GPU, more than 0; got 0.0"),
+        ({"gpus": 0.0}, "must be more than 0; got 0.0"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(arguments: dict[str, float], message: str) -> None:
@@ -154,18 +153,18 @@ def test_what_cannot_be_is_refused_in_a_line(arguments: dict[str, float], messag
 
 
 def test_an_address_of_another_kind_is_refused_in_a_line() -> None:
-    with pytest.raises(UnderstudyError, match="HOST:PORT of its head, often port 6379, or auto; got ray://head:10001"):
-        distributed.join("ray://head:10001", None)
+    with pytest.raises(UnderstudyError, match="or auto; got ray://head:10001"):
+        distributed.join_cluster("ray://head:10001", None)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "nowhere"])
 def test_where_no_cluster_is_a_line_says_so_at_once(address: str) -> None:
     with pytest.raises(UnderstudyError, match=f"a Ray cluster could not be joined at {address} .*; is it running"):
-        distributed.join(address, None)
+        distributed.join_cluster(address, None)
 
 
 def test_machines_with_other_versions_are_refused_and_other_builds_are_not() -> None:
     here = {"understudy": "0.5", "torch": "2.13.0+cpu", "numpy": "2.4.6", "python": "3.11.2"}
     check_versions(here, here | {"torch": "2.13.0+cu126", "python": "3.11.9"})
-    with pytest.raises(UnderstudyError, match=r"has torch 2\.12\.0, and the machine that asks 2\.13\.0\+cpu; install"):
+    with pytest.raises(UnderstudyError, match=r"has torch 2\.12\.0, but the driver has 2\.13\.0\+cpu; install"):
         check_versions(here, here | {"torch": "2.12.0"})

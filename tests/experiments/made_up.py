@@ -13,7 +13,17 @@ import pyarrow.parquet as pq
 from understudy.data.pool import Dataset
 from understudy.experiments.bench import bench_of
 from understudy.experiments.plan import Plan
-from understudy.experiments.results import CEILING, OTHER, RESULTS, SAME, TIMINGS, WHOLE, Results, Round, Store
+from understudy.experiments.results import (
+    CEILING,
+    RESULT_COLUMNS,
+    RESULTS,
+    ROUND_COLUMNS,
+    TIMING_COLUMNS,
+    TIMINGS,
+    Results,
+    Round,
+    RoundStore,
+)
 
 
 def made_up(
@@ -44,7 +54,7 @@ def made_up(
         "device": "cpu",
         "together": 1,
     }
-    Store(folder).begin(plan, also)
+    RoundStore(folder).begin(plan, also)
     rounds = [
         one
         for place, name in enumerate(strategies)
@@ -55,8 +65,8 @@ def made_up(
         rounds += [
             round_of(plan, CEILING, repeat, 0, n, 0.97, [], np.random.default_rng(repeat)) for repeat in range(repeats)
         ]
-    whole = pa.Table.from_pylist([asdict(one) for one in rounds], schema=WHOLE)
-    for name, schema in ((RESULTS, SAME), (TIMINGS, OTHER)):
+    whole = pa.Table.from_pylist([asdict(one) for one in rounds], schema=ROUND_COLUMNS)
+    for name, schema in ((RESULTS, RESULT_COLUMNS), (TIMINGS, TIMING_COLUMNS)):
         pq.write_table(whole.select(schema.names), folder / name)
     return Results.open(folder)
 

@@ -11,7 +11,7 @@ from understudy.data.items import ArrayImages
 from understudy.data.pool import Dataset, Pool
 from understudy.experiments.bench import Bench
 from understudy.experiments.compare import plan_of
-from understudy.experiments.results import OTHER, SAME, Round
+from understudy.experiments.results import RESULT_COLUMNS, TIMING_COLUMNS, Round
 from understudy.experiments.run import Experiment, Unit, play
 from understudy.learners.heads import Head
 from understudy.learners.training import Recipe
@@ -54,7 +54,7 @@ def rounds_of(given: Experiment, strategy: str, repeats: Sequence[int] = (0,)) -
 
 def same_of(found: Round) -> dict[str, Any]:
     """What must not depend on where or when a round was played."""
-    return {name: value for name, value in asdict(found).items() if name in SAME.names}
+    return {name: value for name, value in asdict(found).items() if name in RESULT_COLUMNS.names}
 
 
 def a_round(strategy: str = "margin", repeat: int = 0, labels: int = 9, **more: Any) -> Round:
@@ -63,5 +63,5 @@ def a_round(strategy: str = "margin", repeat: int = 0, labels: int = 9, **more: 
     values |= {"accuracy": 0.5, "class_accuracy": [0.5, None, 1.0], "ece": 0.1, "brier": 0.2, "log_loss": 0.3}
     values |= {"asked_accuracy": None, "class_counts": [1, 2, 3], "picks": [3, 1], "scores": None, "was_right": None}
     values |= {"memory": "{}", "device": "cpu", "versions": "{}", "finished": ""}
-    values |= {name: 0 for name in OTHER.names if name not in values}
+    values |= {name: 0 for name in TIMING_COLUMNS.names if name not in values}
     return Round(**{**values, **more})

@@ -56,20 +56,20 @@ def test_what_was_left_out_is_counted_and_said() -> None:
 def test_one_class_is_refused_and_test_items_of_unseen_classes_are_said() -> None:
     one = np.zeros(120, np.int64)
     with pytest.raises(
-        UnderstudyError, match="all labelled items of one are of one class, a; there is nothing to learn"
+        UnderstudyError, match="all labelled items of one belong to one class, a; a comparison needs two"
     ):
         bench_of(Dataset("one", part(range(120), labels=one)))
     two = np.minimum(ARRAYS.truth[:120], 1)
     (line,) = bench_of(Dataset("two", part(range(120), labels=two), part(range(120, 170)))).notes()
     unseen = int((ARRAYS.truth[120:] == 2).sum())
-    assert line == f"no item to choose from is of c: {unseen} of the test items cannot be got right"
+    assert line == f"the pool has no item of c, so {unseen} of the test items cannot be predicted right"
     with pytest.raises(UnderstudyError, match=r"the test set of x has other classes than its pool \(b, a, c; a, b, c"):
         bench_of(Dataset("x", part(range(120)), part(range(120, 170), classes=("b", "a", "c"))))
 
 
 def test_labels_must_be_there_and_items_enough_to_hold_some_out() -> None:
     nothing = part(range(120), labels=None)
-    with pytest.raises(UnderstudyError, match="the pool has no labels, and a comparison needs them all"):
+    with pytest.raises(UnderstudyError, match="the pool has no labels, but a comparison needs them"):
         bench_of(Dataset("none", nothing))
     with pytest.raises(UnderstudyError, match="the test set has no labels"):
         bench_of(Dataset("none", part(range(20)), part(range(20, 30), labels=None)))
@@ -101,5 +101,5 @@ def test_a_learner_is_given_what_it_takes() -> None:
     np.testing.assert_array_equal(inputs_of(pool, "features"), ARRAYS.features[:20])
     np.testing.assert_array_equal(inputs_of(pool, "images"), ARRAYS.images[:20])
     assert inputs_of(pool, "ids")[3] == "item 3"
-    with pytest.raises(UnderstudyError, match="this learner needs features, and there are none"):
+    with pytest.raises(UnderstudyError, match="this learner needs features, but there are none"):
         inputs_of(part(range(5), features=None), "features")

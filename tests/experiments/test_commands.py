@@ -28,12 +28,15 @@ def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
-def understudy(arguments: Sequence[object], monkeypatch: pytest.MonkeyPatch) -> int:
-    """The exit code of a command in this process."""
-    monkeypatch.setattr("sys.argv", ["understudy", *map(str, arguments)])
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
+
+
+def understudy(arguments: Sequence[object]) -> int:
+    """The exit code of a command in this process."""
     try:
-        main()
+        main([*map(str, arguments)])
     except SystemExit as ended:
         return int(ended.code or 0)
     return 0
@@ -45,10 +48,10 @@ def compared(features: Path, out: Path, *more: object) -> list[object]:
 
 
 def test_a_comparison_ends_with_a_table_a_report_and_results(
-    features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert understudy(compared(features, out), monkeypatch) == 0
+    assert understudy(compared(features, out)) == 0
     said = capsys.readouterr()
     assert "120 rows to choose from, 50 to test on, 3 classes" in said.err
     assert "trained from scratch at 9, 14 labels (own schedule)" in said.err
@@ -61,26 +64,26 @@ def test_a_comparison_ends_with_a_table_a_report_and_results(
 
 
 def test_the_same_command_goes_on_and_adds_what_is_new(
-    features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert understudy(compared(features, out, "--no-controls"), monkeypatch) == 0
+    assert understudy(compared(features, out, "--no-controls")) == 0
     kept = {path: path.stat().st_mtime_ns for path in (out / "rounds").rglob("*.parquet")}
-    assert understudy([*compared(features, out, "--no-controls"), "--strategies", "entropy"], monkeypatch) == 0
+    assert understudy([*compared(features, out, "--no-controls"), "--strategies", "entropy"]) == 0
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert Results.open(out).strategies == ["margin", "random", "entropy"]
     assert "4 of 4 rounds" not in capsys.readouterr().err
 
 
 def test_a_report_is_made_again_and_picks_are_judged_by_another_learner(
-    features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert understudy(compared(features, out, "--no-controls"), monkeypatch) == 0
+    assert understudy(compared(features, out, "--no-controls")) == 0
     (out / "report.html").unlink()
-    assert understudy(["report", out], monkeypatch) == 0
+    assert understudy(["report", out]) == 0
     assert (out / "report.html").exists()
-    assert understudy(["replay", out, "--learner", "logistic", "--jobs", 1], monkeypatch) == 0
+    assert understudy(["replay", out, "--learner", "logistic", "--jobs", 1]) == 0
     judged = Results.open(out / "replay-logistic")
     assert judged.picks("margin", 1)[1].tolist() == Results.open(out).picks("margin", 1)[1].tolist()
     assert "picks of" in capsys.readouterr().err
@@ -91,14 +94,14 @@ def test_a_report_is_made_again_and_picks_are_judged_by_another_learner(
     [
         (["--strategies", "margn"], "there is no strategy 'margn'; did you mean 'margin'?"),
         (["--strategies", "margin(subset=1)"], "margin has no setting 'subset'; it has score"),
-        (["--schedule", "9,500"], "the schedule goes to 500 labels, but the pool has 120 rows"),
+        (["--schedule", "9,500"], "the schedule ends at 500 labels, but the pool has 120 rows"),
         (["--schedule", "2,9"], "the schedule starts from 2 labels for 3 classes; start from 3 or more"),
-        (["--schedule", "9,x"], "a schedule is numbers of labels"),
+        (["--schedule", "9,x"], "a schedule must be numbers of labels"),
         (["--learner", "modrn"], "there is no learner 'modrn'"),
-        (["--protocol", "large"], "protocol is 'paper' or 'small'"),
-        (["--protocol", "paper"], "the schedule goes to 11,000 labels"),
-        (["--protocol", "paper", "--schedule", "9,14"], "both say at how many labels to train; give one of them"),
-        (["--strategies", "coreset", "--learner", "logistic"], "coreset cannot be played with the learner logistic"),
+        (["--protocol", "large"], "protocol must be 'paper' or 'small'"),
+        (["--protocol", "paper"], "the schedule ends at 11,000 labels"),
+        (["--protocol", "paper", "--schedule", "9,14"], "both set the numbers of labels at which"),
+        (["--strategies", "coreset", "--learner", "logistic"], "coreset cannot be run with the learner logistic"),
         (["--engine", "spark"], "--engine must be local or ray"),
         (["--ray-address", "here:1"], "give --engine ray with it"),
     ],
@@ -108,61 +111,58 @@ def test_a_wrong_call_is_one_line_and_leaves_nothing(
     said: str,
     features: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = [part for part in compared(features, tmp_path / "out") if part not in ("--schedule", "9,14")]
     if "--protocol" not in changed:
         arguments += ["--schedule", "9,14"]
-    assert understudy([*arguments, *changed], monkeypatch) == 2
+    assert understudy([*arguments, *changed]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     assert said in lines[0]
     assert not (tmp_path / "out").exists()
 
 
-def test_an_unknown_data_set_is_answered_with_the_nearest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert understudy(["compare", "digit", "--out", tmp_path / "out"], monkeypatch) == 2
+def test_an_unknown_data_set_is_answered_with_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert understudy(["compare", "digit", "--out", tmp_path / "out"]) == 2
     assert "did you mean digits?" in capsys.readouterr().err
 
 
 def test_the_folder_of_another_experiment_is_left_alone(
-    features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert understudy(compared(features, out, "--no-controls"), monkeypatch) == 0
+    assert understudy(compared(features, out, "--no-controls")) == 0
     before = (out / "results.parquet").read_bytes()
     capsys.readouterr()
-    assert understudy([*compared(features, out), "--seed", 1], monkeypatch) == 2
-    assert "of another experiment: seed was 0 and is now 1; choose another folder" in capsys.readouterr().err
+    assert understudy([*compared(features, out), "--seed", 1]) == 2
+    assert "is of another experiment: seed was 0 and is now 1; choose another folder" in capsys.readouterr().err
     assert (out / "results.parquet").read_bytes() == before
 
 
 def test_a_round_cut_short_is_named_and_made_again_once_it_is_deleted(
-    features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert understudy(compared(features, out, "--no-controls"), monkeypatch) == 0
+    assert understudy(compared(features, out, "--no-controls")) == 0
     before = (out / "results.parquet").read_bytes()
     broken = next((out / "rounds" / "margin").rglob("*14.parquet"))
     broken.write_bytes(broken.read_bytes()[:100])
     capsys.readouterr()
-    assert understudy(["report", out], monkeypatch) == 1
-    assert f"{broken} is cut short or no Parquet; delete it" in capsys.readouterr().err
+    assert understudy(["report", out]) == 1
+    assert f"{broken} is truncated or not a Parquet file; delete it" in capsys.readouterr().err
     broken.unlink()
-    assert understudy(compared(features, out, "--no-controls"), monkeypatch) == 0
+    assert understudy(compared(features, out, "--no-controls")) == 0
     assert (out / "results.parquet").read_bytes() == before
 
 
 def test_a_strategy_that_fails_is_told_and_the_others_are_reported(
-    features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, broken = tmp_path / "out", f"{__name__}:Broken"
-    assert understudy([*compared(features, out, "--no-controls"), "--strategies", f"margin,{broken}"], monkeypatch) == 1
+    assert understudy([*compared(features, out, "--no-controls"), "--strategies", f"margin,{broken}"]) == 1
     said = capsys.readouterr()
-    assert f"{broken}, repetition 0 failed: ZeroDivisionError: division by zero (trace in" in said.err
+    assert f"{broken}, repetition 0 failed: ZeroDivisionError: division by zero (traceback in" in said.err
     assert "margin" in said.out
     assert (out / "report.html").exists()
 
@@ -172,16 +172,16 @@ def test_a_round_that_breaks_meanwhile_hides_no_strategy_that_failed(
 ) -> None:
     out, clumsy = tmp_path / "out", f"{__name__}:Clumsy"
     arguments = compared(features, out, "--no-controls")
-    assert understudy([*arguments, "--strategies", "random", "--repeats", 1], monkeypatch) == 0
+    assert understudy([*arguments, "--strategies", "random", "--repeats", 1]) == 0
     monkeypatch.setattr(Clumsy, "breaks", next(out.rglob("rounds/random/*/*14.parquet")))
     capsys.readouterr()
-    assert understudy([*arguments, "--strategies", clumsy, "--repeats", 1], monkeypatch) == 1
+    assert understudy([*arguments, "--strategies", clumsy, "--repeats", 1]) == 1
     said = capsys.readouterr().err
     assert f"{clumsy}, repetition 0 failed: ZeroDivisionError" in said
-    assert f"{Clumsy.breaks} is cut short or no Parquet; delete it" in said
+    assert f"{Clumsy.breaks} is truncated or not a Parquet file; delete it" in said
     # And one that is broken from the start is told before anything is played.
-    assert understudy([*arguments, "--strategies", "margin", "--repeats", 1], monkeypatch) == 1
-    assert f"{Clumsy.breaks} is cut short or no Parquet; delete it" in capsys.readouterr().err
+    assert understudy([*arguments, "--strategies", "margin", "--repeats", 1]) == 1
+    assert f"{Clumsy.breaks} is truncated or not a Parquet file; delete it" in capsys.readouterr().err
     assert not (out / "rounds" / "margin").exists()
 
 
@@ -195,7 +195,7 @@ def test_own_modules_are_found_in_the_current_folder(
     monkeypatch.setattr(sys, "path", [part for part in sys.path if part not in ("", str(tmp_path))])
     out, own = tmp_path / "out", f"{name}:Mine"
     arguments = compared(features, out, "--no-controls", "--strategies", f"random,{own}", "--jobs", jobs)
-    assert understudy([*arguments, "--learner", "logistic"], monkeypatch) == 0
+    assert understudy([*arguments, "--learner", "logistic"]) == 0
     assert Results.open(out).picks(own, 1)[1].tolist() == Results.open(out).picks("random", 1)[1].tolist()
 
 

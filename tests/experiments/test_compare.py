@@ -97,12 +97,12 @@ def test_what_will_be_done_is_said(tmp_path: Path) -> None:
         f"on cpu, 2 processes, 1 repetition trained at once; stored in {tmp_path}",
     ]
     played(tmp_path, "random", repeats=1, controls=False)
-    assert made(tmp_path, "random", controls=False).describe()[3].endswith("; 4 of 8 rounds are left to do")
+    assert made(tmp_path, "random", controls=False).describe()[3].endswith("; 4 of 8 rounds left")
     labels = ARRAYS.truth[:120].copy()
     labels[:3] = -1
     fewer = Dataset("fewer", part(range(120), labels=labels), part(range(120, 170)))
     lines = made(tmp_path / "other", "random", schedule=None, repeats=1, source=fewer).describe(where="in a cloud")
-    assert lines[1] == "strategies: random; beside them margin_x10, ceiling"
+    assert lines[1] == "strategies: random; controls: margin_x10, ceiling"
     assert "(protocol small)" in lines[2]
     assert ", 1 repetition, seed 0" in lines[2]
     assert lines[3].startswith("on cpu, in a cloud, ")
@@ -151,7 +151,7 @@ def test_another_device_or_version_is_said_before_a_folder_goes_on(
 ) -> None:
     assert played(tmp_path, "random", repeats=1).results.settings["versions"][1].startswith("torch ")
     monkeypatch.setattr("understudy.experiments.compare.device_name", lambda _: "an abacus")
-    assert made(tmp_path, "random").describe()[-1].endswith("goes on with an abacus; rounds may differ by rounding")
+    assert made(tmp_path, "random").describe()[-1].endswith("continues with an abacus; rounds may differ by rounding")
 
 
 def test_pools_without_a_test_set_hold_a_fifth_out(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_replay_takes_the_repetitions_that_are_finished(tmp_path: Path) -> Non
     comparison.task.store.path("margin", 1, 26).unlink()
     assert replay(out, dataset(), LEARNER, out=tmp_path / "other").repeats == 1
     comparison.task.store.path("margin", 0, 26).unlink()
-    with pytest.raises(UnderstudyError, match=r"no run in .* is finished yet"):
+    with pytest.raises(UnderstudyError, match=r"no run in .* has finished yet"):
         replay(out, dataset(), LEARNER)
 
 
@@ -209,7 +209,7 @@ def test_a_replay_needs_the_items_it_was_made_with(whole: Results) -> None:
     found = dataset()
     changed = ARRAYS.features[:120].copy()
     changed[0] += 1
-    with pytest.raises(UnderstudyError, match="was made with other items than"):
+    with pytest.raises(UnderstudyError, match="have changed since"):
         replay(whole.folder, replace(found, pool=replace(found.pool, features=changed)), LEARNER)
 
 
@@ -221,24 +221,24 @@ def test_a_replay_needs_the_items_it_was_made_with(whole: Results) -> None:
     [
         (["margn"], {}, "there is no strategy 'margn'; did you mean 'margin'?"),
         (["margin(x=1)"], {}, "margin has no setting 'x'"),
-        (["margin"], {"protocol": "small"}, "a schedule and the protocol small both say at how many labels"),
+        (["margin"], {"protocol": "small"}, "a schedule and the protocol small both set the numbers of labels"),
         (["margin"], {"source": "digts"}, "digits"),
-        (["margin"], {"schedule": (9, 121)}, "goes to 121 labels, but the pool has 120 rows; end it at 120"),
+        (["margin"], {"schedule": (9, 121)}, "ends at 121 labels, but the pool has 120 rows; end it at 120"),
         (["margin"], {"schedule": (2, 9)}, "starts from 2 labels for 3 classes; start from 3 or more"),
-        (["margin"], {"schedule": None, "protocol": "paper"}, "goes to 11,000 labels, but the pool has 120 rows"),
-        (["margin"], {"protocol": "large"}, "protocol is 'paper' or 'small', or give a schedule; got 'large'"),
+        (["margin"], {"schedule": None, "protocol": "paper"}, "ends at 11,000 labels, but the pool has 120 rows"),
+        (["margin"], {"protocol": "large"}, "protocol must be 'paper' or 'small', or give a schedule; got 'large'"),
         (["margin"], {"learner": "moden"}, "there is no learner 'moden'"),
         (["margin"], {"learner": "no_such_module:x"}, "cannot be imported"),
         (["margin"], {"device": "cuda:7"}, "device='cuda:7' but torch sees"),
         (
             ["badge"],
             {"learner": "logistic"},
-            "badge cannot be played with the learner logistic: Badge needs hidden, which Classifier does not offer; "
+            "badge cannot be run with the learner logistic: Badge needs hidden, which Classifier does not offer; "
             "leave it out, or use the learner 'modern'",
         ),
-        (["margin"], {"source": Dataset("one", part(range(9), labels=np.zeros(9, int)))}, "are of one class, a"),
-        (["bgadl"], {}, "Bgadl makes up images"),
-        (["margin", OFTEN], {}, "margin_x10 is always compared with; leave it out"),
+        (["margin"], {"source": Dataset("one", part(range(9), labels=np.zeros(9, int)))}, "belong to one class, a"),
+        (["bgadl"], {}, "Bgadl generates images"),
+        (["margin", OFTEN], {}, "margin_x10 is a control and always runs; leave it out"),
         (["margin"], {"repeats": 0}, "repeats must be a whole number of at least 1"),
         (["margin"], {"seed": -1}, "seed must be a whole number of at least 0"),
         (["margin"], {"source": Dataset("no", part(range(9), labels=None))}, "the pool has no labels"),

@@ -29,7 +29,7 @@ def test_one_round_has_its_accuracy_for_an_area() -> None:
 def test_some_strategies_in_their_own_order() -> None:
     assert list(TWO.only(["random", "margin"]).accuracy) == ["random", "margin"]
     assert list(TWO.only(name for name in ["random"]).accuracy) == ["random"]
-    with pytest.raises(UnderstudyError, match="'badge' for toy; there are margin, random"):
+    with pytest.raises(UnderstudyError, match="toy has no curves of 'badge'; it has margin, random"):
         TWO.only(["badge"])
 
 
@@ -40,5 +40,5 @@ def test_the_first_budgets() -> None:
 
 @pytest.mark.parametrize("wrong", [[[0.5, 0.6]], [[0.5, 0.6, 0.7]], [0.5, 0.6, 0.7]])
 def test_curves_of_another_shape_are_refused(wrong: list[list[float]]) -> None:
-    with pytest.raises(UnderstudyError, match=r"badge are .* give \(2, 3\)"):
+    with pytest.raises(UnderstudyError, match=r"badge are .* pass \(2, 3\)"):
         curves(random=[[0.5, 0.6, 0.7]] * 2, badge=wrong)

@@ -42,7 +42,7 @@ def test_the_command_ends_with_a_table_and_a_report_and_goes_on(tmp_path: Path) 
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "rounds").rglob("*.parquet")}
 
     again = CliRunner().invoke(app, [*command, "2"])
-    assert "8 of 16 rounds are left to do" in again.stderr
+    assert "8 of 16 rounds left" in again.stderr
     assert "of 2 repetitions" in " ".join(again.stdout.split())
     assert all(path.stat().st_mtime_ns == then for path, then in before.items())
 

@@ -97,7 +97,7 @@ def started(out: Path, jobs: int, *strategies: str) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "OMP_NUM_THREADS": "1"},
     )
 
 
@@ -127,9 +127,9 @@ def test_a_strategy_that_raises_is_one_line_and_the_others_go_on(
     outcome = made(out, spec, "margin", repeats=1).run(jobs=1, progress=False)
     (line,) = outcome.failed.values()
     assert list(outcome.failed) == [f"{spec}, repetition 0"]
-    assert line.startswith("ValueError: this cannot (trace in ")
+    assert line.startswith("ValueError: this cannot (traceback in ")
     assert "\n" not in line
-    trace = Path(line.partition("trace in ")[2].rstrip(")"))
+    trace = Path(line.partition("traceback in ")[2].rstrip(")"))
     assert "this cannot\nwork" in trace.read_text()
     found = outcome.results
     assert [len(found.picks("margin", 0)), len(found.picks(spec, 0))] == [4, 2]  # what it did is not lost
@@ -157,7 +157,7 @@ def test_a_broken_round_is_one_line_and_nothing_is_lost(tmp_path: Path) -> None:
     path = comparison.task.store.path("margin", 0, 14)
     path.write_bytes(path.read_bytes()[:50])
     comparison.task.store.path("margin", 0, 26).unlink()
-    with pytest.raises(Exception, match=re.escape(f"{path} is cut short or no Parquet; delete it")):
+    with pytest.raises(Exception, match=re.escape(f"{path} is truncated or not a Parquet file; delete it")):
         comparison.run(jobs=1, progress=False)
     path.unlink()
     comparison.run(jobs=1, progress=False)
@@ -173,13 +173,13 @@ def test_a_script_without_a_guard_ends_with_a_line_that_says_what_is_missing(tmp
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 1
     said = [line for line in done.stderr.splitlines() if line.startswith("understudy.errors.UnderstudyError: ")]
-    guard = "put what it does under `if __name__ == '__main__':`, or give jobs=1"
-    assert said[0].endswith(f"was started by a comparison, and runs its script again; {guard}")
-    assert said[-1].endswith(f"the processes of the comparison ended before they began; {guard}")
+    guard = "put the script's code under `if __name__ == '__main__':`, or pass jobs=1"
+    assert said[0].endswith(f"a worker process of a comparison ran its script again; {guard}")
+    assert said[-1].endswith(f"the worker processes of the comparison failed to start; {guard}")
     assert not (out / "rounds").exists()
 
 
@@ -191,9 +191,9 @@ def test_a_process_that_is_killed_is_one_line_with_those_that_failed_before(
     monkeypatch.syspath_prepend(str(tmp_path))
     out, names = tmp_path / "out", ("broken_strategy_of_a_test:Broken", "deadly_strategy_of_a_test:Deadly")
     comparison = made(out, *names, repeats=1)
-    with pytest.raises(UnderstudyError, match="a process of the comparison was ended from outside") as caught:
+    with pytest.raises(UnderstudyError, match="a worker process of the comparison was killed") as caught:
         comparison.run(jobs=2, progress=False)
-    assert str(caught.value).startswith(f"{names[0]}, repetition 0 failed: ValueError: this cannot (trace in ")
+    assert str(caught.value).startswith(f"{names[0]}, repetition 0 failed: ValueError: this cannot (traceback in ")
     assert "\n" not in str(caught.value)
 
 
@@ -204,7 +204,7 @@ def test_folders_within_that_cannot_be_written_are_one_line(tmp_path: Path, monk
     comparison = made(out, "broken_strategy_of_a_test:Broken", repeats=1)
     (out / "errors").write_text("a file, where a folder should be")
     (line,) = comparison.run(jobs=1, progress=False).failed.values()
-    assert re.fullmatch(r"ValueError: this cannot \(its trace cannot be kept in .*errors.*\)", line)
+    assert re.fullmatch(r"ValueError: this cannot \(its traceback cannot be written to .*errors.*\)", line)
     for lock in (out / "locks").iterdir():
         lock.unlink()
     (out / "locks").rmdir()
@@ -220,7 +220,7 @@ def test_a_strategy_with_a_long_name_is_played_and_its_failure_kept(
     monkeypatch.syspath_prepend(str(tmp_path))
     spec = f"broken_strategy_of_a_test:Broken(why='{'long ' * 60}')"
     outcome = made(tmp_path / "out", spec, repeats=1).run(jobs=1, progress=False)
-    assert "ValueError: this cannot (trace in " in outcome.failed[f"{spec}, repetition 0"]
+    assert "ValueError: this cannot (traceback in " in outcome.failed[f"{spec}, repetition 0"]
     assert len(outcome.results.picks(spec, 0)) == 2
 
 
@@ -247,9 +247,9 @@ def test_what_others_are_at_is_waited_for_and_taken_over_when_they_die(
 def test_a_unit_is_not_played_while_any_of_its_repetitions_is(tmp_path: Path) -> None:
     task = made(tmp_path, "margin", repeats=3).task
     block, single = Unit("margin", (0, 1, 2)), Unit("margin", (1,))
-    with task.alone(single):
+    with task.locked(single):
         assert not task.is_free(block)
-        assert grid.work(task, block) == "busy"
+        assert grid.play_unit(task, block) == "busy"
         assert task.is_free(Unit("margin", (0,)))  # a lock that was not had is not held
     assert task.is_free(block)
     assert task.is_free(single)

@@ -31,7 +31,7 @@ if __name__ == "__main__":
 
 def started(script: Path, out: Path, jobs: int) -> "subprocess.Popen[bytes]":
     command = [sys.executable, str(script), str(out), str(jobs)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, start_new_session=True, env=environment)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from understudy import UnderstudyError
-from understudy.experiments.plan import Plan, checked_schedule, default_schedule, finer, parsed_schedule
+from understudy.experiments.plan import Plan, check_schedule, default_schedule, parse_schedule, refine_schedule
 
 
 def plan(schedule: tuple[int, ...] = (10, 20), seed: int = 0) -> Plan:
@@ -39,34 +39,34 @@ def test_a_tiny_pool_has_fewer_steps_and_none_twice() -> None:
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [
-        ((10, 101), "the schedule goes to 101 labels, but the pool has 100 rows; end it at 100 or before"),
+        ((10, 101), "the schedule ends at 101 labels, but the pool has 100 rows; end it at 100 or fewer"),
         ((1, 5), "the schedule starts from 1 labels for 2 classes; start from 2 or more"),
-        ((), "a schedule is numbers of labels that grow; got none"),
-        ((5, 5), "numbers of labels that grow; got 5,5"),
-        ((9, 5), "numbers of labels that grow; got 9,5"),
+        ((), "a schedule must be increasing numbers of labels; got none"),
+        ((5, 5), "increasing numbers of labels; got 5,5"),
+        ((9, 5), "increasing numbers of labels; got 9,5"),
         ((0, 5), "must be a whole number of at least 1; got 0"),
     ],
 )
 def test_a_schedule_that_cannot_be_is_refused(schedule: Any, message: str) -> None:
     with pytest.raises(UnderstudyError, match=re.escape(message)):
-        checked_schedule(schedule, 100, 2)
+        check_schedule(schedule, 100, 2)
     with pytest.raises(UnderstudyError, match=re.escape(message)):
         plan(schedule)
 
 
 def test_schedules_are_typed_as_numbers_or_equal_steps() -> None:
-    assert parsed_schedule("600,800,1_000") == (600, 800, 1000)
-    assert parsed_schedule("600, 1000:3000:1000") == (600, 1000, 2000, 3000)
+    assert parse_schedule("600,800,1_000") == (600, 800, 1000)
+    assert parse_schedule("600, 1000:3000:1000") == (600, 1000, 2000, 3000)
     for text in ("", "600,", "a", "1:5", "5:1:0", "1:2:3:4", "1.5"):
-        with pytest.raises(UnderstudyError, match="a schedule is numbers of labels"):
-            parsed_schedule(text)
+        with pytest.raises(UnderstudyError, match="a schedule must be numbers of labels"):
+            parse_schedule(text)
 
 
 def test_ten_trainings_for_one_where_there_are_labels_enough() -> None:
-    assert finer((10, 20, 40), 10) == (*range(10, 21), *range(22, 41, 2))
-    assert finer((10, 13), 10) == (10, 11, 12, 13)
-    assert finer((10,), 10) == (10,)
-    assert {600, 801, 1000} <= set(finer((600, 801, 1000), 10))
+    assert refine_schedule((10, 20, 40), 10) == (*range(10, 21), *range(22, 41, 2))
+    assert refine_schedule((10, 13), 10) == (10, 11, 12, 13)
+    assert refine_schedule((10,), 10) == (10,)
+    assert {600, 801, 1000} <= set(refine_schedule((600, 801, 1000), 10))
 
 
 def test_initial_rows_and_seeds_are_of_the_repetition_and_of_nothing_else() -> None:

@@ -20,9 +20,9 @@ from understudy.experiments import drawing, report
 from understudy.experiments.curves import Curves
 from understudy.experiments.headline import headline
 from understudy.experiments.report import write_report
+from understudy.experiments.report_sections import means_over_labels, seconds_a_pick
 from understudy.experiments.results import Results
-from understudy.experiments.sections import means_over_labels, seconds_a_pick
-from understudy.experiments.styles import series
+from understudy.experiments.styles import series_class
 from understudy.experiments.summary import Findings, summarise
 
 EVIL = "<script>alert('x')</script>\"&$"
@@ -56,8 +56,8 @@ def seen(path: Path) -> Seen:
 def few_dots() -> Iterator[None]:
     """Figures are drawn in full by their own tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawing, "DOTS", 30)
-        patch.setattr(drawing, "DOTS_INSIDE", 30)
+        patch.setattr(drawing, "DOTS_PER_INCH", 30)
+        patch.setattr(drawing, "DOTS_PER_INCH_INSIDE", 30)
         yield
 
 
@@ -168,7 +168,7 @@ def test_what_is_not_there_is_left_out(
 def test_without_the_data_set_there_are_no_items_and_no_map(tmp_path: Path) -> None:
     page = seen(write_report(made_up(tmp_path), None))
     assert not page.sections & {"items", "map"}
-    assert "The data set was not at hand" in page.text
+    assert "The data set was not available" in page.text
     assert {"balance", "curves"} <= page.sections
 
 
@@ -188,7 +188,7 @@ def test_an_unfinished_comparison_says_who_is_missing(tmp_path: Path) -> None:
     results = made_up(tmp_path, ended={"margin": 1}, repeats=4, wanted=["surrogate", "margin", "random", "badge"])
     text = seen(write_report(results)).text
     assert "Left out: margin has 1 of 4 repetitions; --repeats 4 to compare it." in text
-    assert "Unfinished, in repetitions: badge 0 of 4. The same command goes on." in text
+    assert "Unfinished, in repetitions: badge 0 of 4. Run the same command to continue." in text
 
 
 def without(results: Results, strategy: str, labels: int) -> Results:
@@ -202,10 +202,10 @@ def test_who_ended_early_everywhere_is_drawn_and_not_compared(tmp_path: Path) ->
     assert "core_gcn got no further than 24 of 48 labels, so it is not compared" in page.text
     assert "Of 2 strategies" in page.text
     drawn = (tmp_path / "figures" / "learning-curves.svg").read_text()
-    assert f"{series('core_gcn')}-line" in drawn
+    assert f"{series_class('core_gcn')}-line" in drawn
     assert "core_gcn" not in (tmp_path / "tables" / "curves.md").read_text().replace("\\", "")
     chips = {attributes["data-series"] for _, attributes in page.tags if attributes.get("data-series")}
-    assert series("core_gcn") in chips
+    assert series_class("core_gcn") in chips
 
 
 def test_a_system_that_changes_training_is_counted_once(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ def test_below_ten_repetitions_there_is_no_penalty_matrix(tmp_path: Path) -> Non
 def test_bars_join_by_nemenyi_where_signed_ranks_cannot_tell(tmp_path: Path) -> None:
     names = ["surrogate", "margin", "badge", "entropy", "coreset", "typiclust", "gradnorm", "random"]
     page = seen(write_report(made_up(tmp_path, names, repeats=10)))
-    assert "A bar joins those not told apart by Nemenyi's test of mean ranks" in page.text
-    assert "Not told apart from it by Nemenyi's test of mean ranks: " in page.text
+    assert "A bar joins those that do not differ significantly by Nemenyi's test of mean ranks" in page.text
+    assert "Not significantly different from it (Nemenyi's test of mean ranks): " in page.text
 
 
 def test_figures_beside_the_curves_are_of_the_same_repetitions(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_a_page_holds_its_own_drawings_whatever_others_write_beside(
     def disturbed(_: object, stem: Path, *__: object) -> None:
         stem.with_name(f"{stem.name}.svg").write_text("half of another")
 
-    monkeypatch.setattr(drawing, "written", disturbed)
+    monkeypatch.setattr(drawing, "save_figure", disturbed)
     page = seen(write_report(made_up(tmp_path)))
     assert sum(tag == "svg" for tag, _ in page.tags) >= 5
 
@@ -275,7 +275,7 @@ def test_what_was_not_kept_is_named_in_a_line(tmp_path: Path, digits: Dataset) -
         table = table.set_column(place, table.schema.field(name), pa.nulls(len(table), table.schema.field(name).type))
     page = seen(write_report(replace(results, table=table), digits))
     assert page.sections == {"curves", "differences", "pairs", "settings", "repeat"}
-    for said in ("Which rows were picked was not kept", "Of which classes", "How well the learner knew"):
+    for said in ("The picked rows were not stored", "The classes of the picks", "The learner's calibration was not"):
         assert page.text.count(said) == 1
 
 
@@ -321,9 +321,9 @@ def test_the_data_set_is_looked_for_where_it_came_from(tmp_path: Path, digits: D
 
 def test_a_replay_is_repeated_by_a_replay(tmp_path: Path) -> None:
     results = made_up(tmp_path / "replay-paper", ceiling=False)
-    assert "--no-controls" in report.commands(results)[0]
+    assert "--no-controls" in report.commands_to_repeat(results)[0]
     again = Results(results.folder, {**results.settings, "protocol": "picks of modern"}, results.table, results.timings)
-    assert report.commands(again)[0].startswith(f"understudy replay {tmp_path} --learner modern")
+    assert report.commands_to_repeat(again)[0].startswith(f"understudy replay {tmp_path} --learner modern")
 
 
 # The headline
@@ -359,7 +359,7 @@ def test_random_has_its_own_test_and_is_not_among_those_not_told_apart() -> None
     accuracy = {name: rise - 0.01 * i + rng.normal(0, 1e-4, (10, 3)) for i, name in enumerate(names)}
     words = " ".join(headline(Findings(Curves("toy", (10, 20, 40), accuracy))).verdicts)
     assert "significant, p = 0.018" in words
-    assert "Not told apart from it by Nemenyi's test of mean ranks: margin, rival_0, rival_1." in words
+    assert "Not significantly different from it (Nemenyi's test of mean ranks): margin, rival_0, rival_1." in words
 
 
 def test_a_lead_within_the_noise_is_called_so() -> None:
@@ -369,7 +369,7 @@ def test_a_lead_within_the_noise_is_called_so() -> None:
 
 
 def test_a_single_repetition_tells_nothing_apart() -> None:
-    assert "a single repetition cannot tell" in headline(Findings(two([0.5, 0.8, 0.9], [0.5, 0.6, 0.8], 1, 0))).sentence
+    assert "a single repetition is too few" in headline(Findings(two([0.5, 0.8, 0.9], [0.5, 0.6, 0.8], 1, 0))).sentence
 
 
 def test_random_may_win() -> None:

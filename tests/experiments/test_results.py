@@ -19,13 +19,20 @@ from tests.experiments.small import a_round, same_of
 from understudy import UnderstudyError
 from understudy.data.files import write_atomically
 from understudy.experiments.plan import Plan
-from understudy.experiments.results import OTHER, SAME, SELECTION_ONLY, Results, Store, file_name
+from understudy.experiments.results import (
+    RESULT_COLUMNS,
+    SELECTION_ONLY,
+    TIMING_COLUMNS,
+    Results,
+    RoundStore,
+    file_name,
+)
 
 PLAN = Plan("small", "d1", ("a", "b", "c"), 100, 20, "modern", (9, 14, 20), 0)
 
 
-def begun(folder: Path, **also: Any) -> Store:
-    store = Store(folder)
+def begun(folder: Path, **also: Any) -> RoundStore:
+    store = RoundStore(folder)
     store.begin(PLAN, {"strategies": ["margin", "random"], "repeats": 2, **also})
     return store
 
@@ -95,8 +102,8 @@ def test_the_tables_do_not_depend_on_who_came_first(tmp_path: Path) -> None:
         contents.append([(store.folder / name).read_bytes() for name in ("results.parquet", "timings.parquet")])
     assert contents[0] == contents[1] == contents[2]
     table, timings = (pq.read_table(tmp_path / "0" / f"{name}.parquet") for name in ("results", "timings"))
-    assert (table.schema.names, timings.schema.names) == (SAME.names, OTHER.names)
-    assert table.schema.equals(SAME)
+    assert (table.schema.names, timings.schema.names) == (RESULT_COLUMNS.names, TIMING_COLUMNS.names)
+    assert table.schema.equals(RESULT_COLUMNS)
     keys = list(zip(*(table[name].to_pylist() for name in ("strategy", "repeat", "labels")), strict=True))
     assert keys == sorted((one.strategy, one.repeat, one.labels) for one in rounds)
     assert timings["train_seconds"].to_pylist() == [float(labels) for _, _, labels in keys]
@@ -144,7 +151,7 @@ def test_a_round_file_cut_short_is_named_with_what_to_do(tmp_path: Path, at: int
     store.add([a_round(), a_round(labels=14)])
     path = store.path("margin", 0, 14)
     path.write_bytes(path.read_bytes()[:at])
-    message = re.escape(f"{path} is cut short or no Parquet; delete it, and the same command makes it again")
+    message = re.escape(f"{path} is truncated or not a Parquet file; delete it, and run the same command again")
     with pytest.raises(UnderstudyError, match=message):
         store.rounds_of("margin", 0, (9, 14))
     with pytest.raises(UnderstudyError, match=message):
@@ -172,7 +179,7 @@ def test_a_results_file_cut_short_is_made_again_where_there_are_rounds_and_named
     (tmp_path / "rounds").rmdir()
     assert len(Results.open(tmp_path).table) == 1
     path.write_bytes(whole[:-20])
-    with pytest.raises(UnderstudyError, match=r"results.parquet is cut short or no Parquet; restore it"):
+    with pytest.raises(UnderstudyError, match=r"results.parquet is truncated or not a Parquet file; restore it"):
         Results.open(tmp_path)
     path.unlink()
     with pytest.raises(UnderstudyError, match=r"has no results.parquet yet; run its comparison first"):
@@ -185,9 +192,9 @@ def test_a_results_file_cut_short_is_made_again_where_there_are_rounds_and_named
         (b'{"format": 1, "pl', "experiment.json cannot be read"),
         (b"", "experiment.json cannot be read"),
         (b"\xff\xfe", "experiment.json cannot be read"),
-        (b'{"format": 99, "plan": {}}', "is of another version of understudy; choose another folder"),
-        (b'{"format": 1}', "is of another version of understudy"),
-        (b"[]", "is of another version of understudy"),
+        (b'{"format": 99, "plan": {}}', "was written by another version of understudy; choose another folder"),
+        (b'{"format": 1}', "was written by another version of understudy"),
+        (b"[]", "was written by another version of understudy"),
     ],
 )
 def test_settings_cut_short_are_named_and_nothing_is_overwritten(tmp_path: Path, content: bytes, message: str) -> None:
@@ -232,7 +239,7 @@ def test_every_setting_that_decides_numbers_is_looked_at() -> None:
 
 def test_the_same_experiment_goes_on_and_notes_who_came_later(tmp_path: Path) -> None:
     begun(tmp_path, source="digits")
-    store = Store(tmp_path)
+    store = RoundStore(tmp_path)
     store.begin(PLAN, {"strategies": ["badge", "margin"], "repeats": 1, "device": "cpu"})
     assert store.settings == {
         "format": 1, "plan": PLAN.as_json(), "source": "digits", "device": "cpu",
@@ -246,25 +253,25 @@ def test_a_table_of_something_else_is_no_round(tmp_path: Path) -> None:
     store.merge()
     path = store.path("margin", 0, 9)
     path.write_bytes((tmp_path / "timings.parquet").read_bytes())
-    with pytest.raises(UnderstudyError, match=re.escape(f"{path} is no round of a comparison; delete it")):
+    with pytest.raises(UnderstudyError, match=re.escape(f"{path} is not a round of a comparison; delete it")):
         store.check()
 
 
 def test_other_devices_and_versions_are_noted_and_said_once_there_are_rounds(tmp_path: Path) -> None:
     def went_on(device: str, *versions: str) -> list[str]:
-        return Store(tmp_path).begin(PLAN, {"devices": [device], "versions": list(versions)})
+        return RoundStore(tmp_path).begin(PLAN, {"devices": [device], "versions": list(versions)})
 
     assert went_on("x86_64", "torch 2.10", "numpy 2.4") == []
     assert went_on("H200", "torch 2.11", "numpy 2.4") == []  # nothing was played
-    Store(tmp_path).add([a_round()])
+    RoundStore(tmp_path).add([a_round()])
     assert went_on("H200", "torch 2.11", "numpy 2.4") == []
     assert went_on("x86_64", "torch 2.12", "numpy 2.4") == [
-        f"{tmp_path} has rounds made with H200, and goes on with x86_64; rounds may differ by rounding",
-        f"{tmp_path} has rounds made with torch 2.11, numpy 2.4, and goes on with torch 2.12; "
+        f"{tmp_path} has rounds made with H200, and continues with x86_64; rounds may differ by rounding",
+        f"{tmp_path} has rounds made with torch 2.11, numpy 2.4, and continues with torch 2.12; "
         "rounds may differ by rounding",
     ]
     assert went_on("x86_64", "torch 2.11", "numpy 2.4") == []
-    settings = Store(tmp_path).settings
+    settings = RoundStore(tmp_path).settings
     assert (settings["devices"], settings["versions"]) == (
         ["H200", "x86_64"],
         ["torch 2.11", "numpy 2.4", "torch 2.12"],
@@ -290,7 +297,7 @@ def test_folders_that_cannot_be_used_are_said(tmp_path: Path) -> None:
     (store.folder / "experiment.json").unlink()
     with pytest.raises(UnderstudyError, match=r"has rounds but no experiment.json; choose another folder"):
         begun(store.folder)
-    with pytest.raises(UnderstudyError, match=r"holds no comparison \(experiment.json is missing\)"):
+    with pytest.raises(UnderstudyError, match=r"is not a comparison \(experiment.json is missing\)"):
         Results.open(tmp_path / "nowhere")
     with pytest.raises(UnderstudyError, match=r"has no (finished round|results.parquet) yet"):
         Results.open(begun(tmp_path / "empty").folder)
@@ -359,6 +366,6 @@ def test_picks_come_round_by_round(tmp_path: Path) -> None:
 
 def test_what_differs_from_run_to_run_is_in_the_timings_alone() -> None:
     assert same_of(a_round(finished="now", train_seconds=1.0, peak_memory=5)) == same_of(a_round())
-    assert not set(SAME.names) & {"finished", "train_seconds", "versions", "device", "together"}
+    assert not set(RESULT_COLUMNS.names) & {"finished", "train_seconds", "versions", "device", "together"}
     assert json.loads(a_round().memory) == {}
-    assert len(set(itertools.chain(SAME.names, OTHER.names))) == len(vars(a_round()))
+    assert len(set(itertools.chain(RESULT_COLUMNS.names, TIMING_COLUMNS.names))) == len(vars(a_round()))

@@ -13,10 +13,10 @@ import torch
 
 from tests.experiments.small import ARRAYS, SCHEDULE, experiment, images_of, rounds_of, same_of
 from understudy.experiments.bench import Bench
-from understudy.experiments.measures import judge
-from understudy.experiments.plan import finer
-from understudy.experiments.results import CEILING, OFTEN, SELECTION_ONLY, Round, Store
-from understudy.experiments.run import Experiment, Run, Unit, play
+from understudy.experiments.metrics import measure_predictions
+from understudy.experiments.plan import refine_schedule
+from understudy.experiments.results import CEILING, OFTEN, SELECTION_ONLY, Round, RoundStore
+from understudy.experiments.run import Experiment, StrategyRun, Unit, play
 from understudy.learners.heads import Head, HeadModel
 from understudy.learners.network import Network
 from understudy.learners.training import Recipe
@@ -92,7 +92,7 @@ def test_what_a_strategy_draws_does_not_shift_what_its_learner_draws(monkeypatch
     for name in PICK_ONLY[:-1]:
         assert seeds[name] == seeds["random"]
         assert len(set(seeds[name])) == len(SCHEDULE)
-    at = [finer(SCHEDULE, 10).index(step) for step in SCHEDULE]
+    at = [refine_schedule(SCHEDULE, 10).index(step) for step in SCHEDULE]
     assert [seeds[OFTEN][place] for place in at] == seeds["random"]  # of the same budgets
 
 
@@ -103,7 +103,7 @@ def test_a_model_depends_on_rows_and_budget_and_not_on_how_they_were_reached() -
     loop = ActiveLoop(given.bench.pool, given.learner(), "random", (), given.plan.run_seed(0), n_classes=3)
     for one in played:
         loop.tell(one.picks, given.bench.truth[one.picks]).train()
-        found = judge(loop.model.predict_proba(given.bench.test.features), given.bench.test_labels)
+        found = measure_predictions(loop.model.predict_proba(given.bench.test.features), given.bench.test_labels)
         assert (found.accuracy, found.log_loss, found.ece) == (one.accuracy, one.log_loss, one.ece)
 
 
@@ -163,7 +163,7 @@ def test_p_is_judged_by_the_model_that_was_there_before_the_pick() -> None:
 def test_margin_that_trains_ten_times_as_often_chooses_by_the_models_between() -> None:
     given = experiment()
     rounds = only(rounds_of(given, OFTEN), OFTEN)
-    steps = finer(SCHEDULE, 10)
+    steps = refine_schedule(SCHEDULE, 10)
     loop = ActiveLoop(given.bench.pool, given.learner(), "margin", steps, given.plan.run_seed(0), n_classes=3)
     rows = rounds[0].picks
     loop.tell(rows, given.bench.truth[rows])
@@ -183,7 +183,10 @@ def test_the_ceiling_is_one_training_on_all_labels() -> None:
     given = experiment()
     loop = ActiveLoop(given.bench.pool, given.learner(), "random", (), given.plan.run_seed(0), n_classes=3)
     loop.tell(np.arange(120), given.bench.truth).train()
-    assert one.log_loss == judge(loop.model.predict_proba(given.bench.test.features), given.bench.test_labels).log_loss
+    assert (
+        one.log_loss
+        == measure_predictions(loop.model.predict_proba(given.bench.test.features), given.bench.test_labels).log_loss
+    )
 
 
 @pytest.mark.parametrize("name", CHANGE_TRAINING)
@@ -215,7 +218,7 @@ def test_a_system_that_makes_up_images_is_judged_by_its_picks_too_and_goes_on() 
 def test_a_run_goes_on_from_any_round_as_if_it_had_never_stopped(name: str, tmp_path: Path) -> None:
     whole = rounds_of(experiment(), name)
     rounds = only(whole, name)
-    store = Store(tmp_path)
+    store = RoundStore(tmp_path)
     for done in range(1, len(SCHEDULE)):
         store.add([rounds[done - 1]])
         stored = store.rounds_of(name, 0, SCHEDULE)
@@ -297,5 +300,5 @@ def test_units_say_who_they_are() -> None:
 
 
 def test_a_run_begins_with_the_settings_of_its_spec() -> None:
-    run = Run.begin(experiment(), "surrogate(width=0.25)", 0)
+    run = StrategyRun.begin(experiment(), "surrogate(width=0.25)", 0)
     assert getattr(run.loop.strategy, "options").width == 0.25  # noqa: B009

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from understudy import UnderstudyError
-from understudy.experiments.specs import checked_specs, codes_of, parsed, split_specs, strategy_of
+from understudy.experiments.specs import check_specs, code_digests, parse_spec, split_specs, strategy_of
 from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.uncertainty import Uncertainty
 
@@ -46,7 +46,7 @@ def test_lists_are_cut_at_commas_outside_of_parentheses() -> None:
 
 @pytest.mark.parametrize("text", ["", "margin,", ",margin", "a,,b"])
 def test_a_list_with_a_gap_is_refused(text: str) -> None:
-    with pytest.raises(UnderstudyError, match="names with commas between them"):
+    with pytest.raises(UnderstudyError, match="names separated by commas"):
         split_specs(text)
 
 
@@ -56,14 +56,14 @@ def test_a_parenthesis_must_be_closed() -> None:
 
 
 def test_settings_are_literals_by_name() -> None:
-    assert parsed("margin") == ("margin", {})
-    assert parsed("x(a=1,b='two',c=None,d=(1,2),e=-0.5)") == (
+    assert parse_spec("margin") == ("margin", {})
+    assert parse_spec("x(a=1,b='two',c=None,d=(1,2),e=-0.5)") == (
         "x",
         {"a": 1, "b": "two", "c": None, "d": (1, 2), "e": -0.5},
     )
     for spec in ("x(1)", "x(a)", "x(**a)", "x(a=b)", "x(a=1", "x(a=1))", "x(a=print())", "x(a=1)+1"):
-        with pytest.raises(UnderstudyError, match=re.escape("settings are written name(setting=value)")):
-            parsed(spec)
+        with pytest.raises(UnderstudyError, match=re.escape("settings must be written as name(setting=value)")):
+            parse_spec(spec)
 
 
 def test_a_spec_makes_a_strategy_anew_with_its_settings() -> None:
@@ -89,15 +89,15 @@ def test_own_strategies_are_classes_functions_or_objects(own: str) -> None:
         ("surrogate(mode='none')", "mode must be one of"),
         ("no_such_module:x", "'no_such_module:x' cannot be imported"),
         ("own_strategies_of_a_test:missing", "cannot be imported"),
-        ("own_strategies_of_a_test:number", "is no strategy; it needs `needs` and `select`"),
-        ("own_strategies_of_a_test:Lowest(stride=1)", "cannot be called to make a strategy"),
+        ("own_strategies_of_a_test:number", "is not a strategy; it must have `needs` and `select`"),
+        ("own_strategies_of_a_test:Lowest(stride=1)", "could not be called to create a strategy"),
         (":x", "cannot be imported"),
         ("own_strategies_of_a_test:", "cannot be imported"),
     ],
 )
 def test_what_names_no_strategy_is_said_in_one_line(spec: str, message: str) -> None:
     with pytest.raises(UnderstudyError, match=re.escape(message)) as caught:
-        checked_specs(["margin", spec])
+        check_specs(["margin", spec])
     assert "\n" not in str(caught.value)
 
 
@@ -110,13 +110,13 @@ def test_own_code_is_told_from_an_edited_one_wherever_its_package_keeps_it(
     (package / "inside.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(tmp_path))
     spec = "own_package_of_a_test:Lowest(step=3)"
-    before = codes_of(["margin", "surrogate(mode='a:b')", spec])
+    before = code_digests(["margin", "surrogate(mode='a:b')", spec])
     assert list(before) == [spec]
-    assert codes_of([spec]) == before
+    assert code_digests([spec]) == before
     (package / "inside.py").write_text(OWN.replace("[:n]", "[-n:]"))
-    assert codes_of([spec]) != before
-    assert codes_of(["math:sqrt"]) == {}
+    assert code_digests([spec]) != before
+    assert code_digests(["math:sqrt"]) == {}
 
 
 def test_a_strategy_that_is_named_twice_is_compared_once() -> None:
-    assert checked_specs(["margin", "random", "margin"]) == ("margin", "random")
+    assert check_specs(["margin", "random", "margin"]) == ("margin", "random")

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from tests.experiments.small import LEARNER, SCHEDULE, dataset, experiment, rounds_of, same_of
 from understudy import ActiveLoop, UnderstudyError
 from understudy.cli import app
-from understudy.experiments import picked
+from understudy.experiments import picks
 from understudy.experiments.compare import Outcome, compare, plan_of, replay
 from understudy.experiments.plan import Plan, default_schedule
-from understudy.experiments.report import commands, write_report
+from understudy.experiments.report import commands_to_repeat, write_report
 from understudy.experiments.results import OFTEN, Results, Round
 from understudy.experiments.run import Experiment, Unit, play
 from understudy.strategies.protocol import Needs
@@ -133,7 +133,7 @@ def test_a_folder_keeps_its_kind_of_start(whole: Results, tmp_path: Path) -> Non
 def test_it_says_beforehand_who_chooses_first_rows(tmp_path: Path) -> None:
     said = compare(dataset(), ["typiclust", "margin", "random", "drop_query"], out=tmp_path, learner=LEARNER, start=0)
     lines = said.describe()
-    assert "trained from scratch at 3, 6, 12, 24, 48 labels (doubling from one label a class)" in lines[2]
+    assert "trained from scratch at 3, 6, 12, 24, 48 labels (doubling from one label per class)" in lines[2]
     assert lines[3] == (
         "no labels to start from: typiclust, drop_query choose their first rows, "
         "the others start from the same random rows"
@@ -148,10 +148,10 @@ def test_the_report_claims_no_shared_start(whole: Results) -> None:
     page = write_report(whole, dataset()).read_text()
     assert "after the initial labels" not in page
     assert "first rows not shared" in page
-    assert "--start 0" in commands(whole)[0]
+    assert "--start 0" in commands_to_repeat(whole)[0]
     first = whole.picks("typiclust", 0)[0].tolist()
-    assert picked.first_asked(whole, "typiclust", 5, 0) == (first[:5], [None] * 5)
-    drawn, right = picked.first_asked(whole, "margin", 5, 0)
+    assert picks.first_picks(whole, "typiclust", 5, 0) == (first[:5], [None] * 5)
+    drawn, right = picks.first_picks(whole, "margin", 5, 0)
     assert drawn == whole.picks("margin", 0)[1].tolist()[:5]
     assert None not in right
 
@@ -173,7 +173,7 @@ def test_schedules_without_a_shared_start_double() -> None:
 
 @pytest.mark.parametrize("start", [1, -1])
 def test_another_start_is_refused(start: Any) -> None:
-    with pytest.raises(UnderstudyError, match="start is 0, or leave it out for first labels that all share; got"):
+    with pytest.raises(UnderstudyError, match="start must be 0 or None"):
         Plan("digits", "d1", ("a", "b"), 100, 20, "modern", (10, 20), 0, start)
 
 

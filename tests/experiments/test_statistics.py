@@ -13,24 +13,24 @@ from understudy.experiments.statistics import (
     bootstrap_interval,
     compare,
     contestants,
-    early,
+    early_part,
     friedman_p,
     half_width,
-    holm,
+    holm_correction,
     labelling_efficiency,
     labels_saved,
     labels_to_reach,
     log_area,
     mean_and_deviation,
-    nemenyi,
-    paired,
+    nemenyi_distance,
+    paired_difference,
     paired_differences,
     penalty_matrix,
     pooled_deviation,
     rank_strategies,
     reference_of,
-    rising,
-    runs_without,
+    rising_curve,
+    runs_without_difference,
     shared_range,
     signed_rank_p,
     smallest_p,
@@ -80,19 +80,19 @@ def test_areas_are_sums_of_trapezoids() -> None:
         first = (200 * (values[0] + values[1]) / 2 + 200 * (values[1] + values[2]) / 2) / 400
         assert curves.area("margin")[j] == pytest.approx(plain)
         assert log_area(curves, "margin")[j] == pytest.approx(over_log)
-        assert early(curves).area("margin")[j] == pytest.approx(first)
+        assert early_part(curves).area("margin")[j] == pytest.approx(first)
 
 
 def test_the_areas_of_a_constant_curve_are_the_constant() -> None:
     curves = toy(SCHEDULE, flat=np.full((2, 5), 0.37))
-    for areas in (curves.area("flat"), log_area(curves, "flat"), early(curves).area("flat")):
+    for areas in (curves.area("flat"), log_area(curves, "flat"), early_part(curves).area("flat")):
         np.testing.assert_allclose(areas, 0.37, rtol=1e-14)
 
 
 def test_one_budget_is_its_own_area() -> None:
     curves = toy((5,), random=[[0.4], [0.6]])
     assert log_area(curves, "random").tolist() == [0.4, 0.6]
-    assert early(curves).schedule == (5,)
+    assert early_part(curves).schedule == (5,)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_one_budget_is_its_own_area() -> None:
 def test_early_is_up_to_a_thousand_labels_or_the_first_third(
     schedule: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
-    assert early(toy(schedule, random=np.zeros((2, len(schedule))))).schedule == expected
+    assert early_part(toy(schedule, random=np.zeros((2, len(schedule))))).schedule == expected
 
 
 def test_no_logarithm_of_no_labels() -> None:
@@ -205,15 +205,15 @@ def test_what_was_never_reached_saves_nothing_that_could_be_counted() -> None:
 
 def test_a_rise_that_is_taken_back_does_not_count() -> None:
     up_and_down = toy((10, 20, 30, 40), random=[[0.5, 0.8, 0.6, 0.75]])
-    np.testing.assert_allclose(rising(up_and_down, "random"), [0.5, 0.7, 0.7, 0.75])
+    np.testing.assert_allclose(rising_curve(up_and_down, "random"), [0.5, 0.7, 0.7, 0.75])
     assert labels_to_reach(up_and_down, "random", 0.8) is None
     assert labels_to_reach(up_and_down, "random", 0.6) == pytest.approx(15)
 
 
 def test_a_rising_curve_is_read_as_it_is_and_a_falling_one_is_flat() -> None:
-    np.testing.assert_array_equal(rising(CROSSING, "fast"), [0.5, 0.7, 0.8])
+    np.testing.assert_array_equal(rising_curve(CROSSING, "fast"), [0.5, 0.7, 0.8])
     falling = toy(random=[[0.7, 0.6, 0.5]])
-    np.testing.assert_allclose(rising(falling, "random"), 0.6)
+    np.testing.assert_allclose(rising_curve(falling, "random"), 0.6)
 
 
 # Paired differences
@@ -227,7 +227,7 @@ def test_differences_have_the_interval_of_the_paired_t_test() -> None:
         pairs = [
             (found.area, curves.area(name), curves.area("random")),
             (found.log_area, log_area(curves, name), log_area(curves, "random")),
-            (found.early_area, early(curves).area(name), early(curves).area("random")),
+            (found.early_area, early_part(curves).area(name), early_part(curves).area("random")),
         ]
         for i in range(1, len(SCHEDULE)):
             pairs.append((found.budgets[i], curves.accuracy[name][:, i], curves.accuracy["random"][:, i]))
@@ -238,7 +238,7 @@ def test_differences_have_the_interval_of_the_paired_t_test() -> None:
 
 
 def test_equal_repetitions_have_an_interval_of_no_width() -> None:
-    assert paired(np.full(3, 0.25)).interval == (0.25, 0.25)
+    assert paired_difference(np.full(3, 0.25)).interval == (0.25, 0.25)
     assert compare(noisy(4))[0].budgets[0].interval == (0, 0)  # all strategies start alike
 
 
@@ -295,7 +295,7 @@ def test_p_values_are_those_of_scipy_corrected_for_the_number_of_strategies() ->
     ]
     assert [one.strategy for one in found] == ["margin", "badge", "entropy", "coreset"]
     assert [one.p for one in found] == pytest.approx(expected)
-    assert [one.p_holm for one in found] == pytest.approx(holm(np.array(expected)).tolist())
+    assert [one.p_holm for one in found] == pytest.approx(holm_correction(np.array(expected)).tolist())
     assert len(set(expected)) > 1
 
 
@@ -326,10 +326,10 @@ def test_no_differences_say_nothing() -> None:
 
 def test_holm_by_hand() -> None:
     # Sorted: 0.01 * 4, 0.02 * 3, 0.03 * 2 (not below the one before), 0.5 * 1.
-    assert holm(np.array([0.02, 0.5, 0.01, 0.03])).tolist() == pytest.approx([0.06, 0.5, 0.04, 0.06])
-    assert holm(np.array([0.4, 0.6])).tolist() == pytest.approx([0.8, 0.8])
-    assert holm(np.array([0.9, 0.8])).tolist() == [1, 1]
-    assert holm(np.array([])).tolist() == []
+    assert holm_correction(np.array([0.02, 0.5, 0.01, 0.03])).tolist() == pytest.approx([0.06, 0.5, 0.04, 0.06])
+    assert holm_correction(np.array([0.4, 0.6])).tolist() == pytest.approx([0.8, 0.8])
+    assert holm_correction(np.array([0.9, 0.8])).tolist() == [1, 1]
+    assert holm_correction(np.array([])).tolist() == []
 
 
 def test_the_smallest_p_is_that_of_one_who_always_wins() -> None:
@@ -381,7 +381,7 @@ def test_below_ten_repetitions_nobody_is_called_significantly_better() -> None:
 
 
 def test_pairs_need_two_strategies_in_all_data_sets() -> None:
-    with pytest.raises(UnderstudyError, match="1 strategies in all data sets"):
+    with pytest.raises(UnderstudyError, match="all data sets share 1 strategies"):
         penalty_matrix(noisy(10), noisy(10, "badge entropy"))
     with pytest.raises(UnderstudyError, match="at least one data set"):
         rank_strategies()
@@ -418,7 +418,7 @@ def test_friedman_is_the_sum_of_squared_ranks() -> None:
 @pytest.mark.parametrize(("strategies", "q"), [(2, 1.960), (3, 2.343), (5, 2.728), (10, 3.164)])
 def test_the_critical_difference_is_that_of_the_table(strategies: int, q: float) -> None:
     expected = q * sqrt(strategies * (strategies + 1) / (6 * 14))
-    assert nemenyi(strategies, 14) == pytest.approx(expected, abs=1e-3)
+    assert nemenyi_distance(strategies, 14) == pytest.approx(expected, abs=1e-3)
 
 
 def test_pairs_are_told_apart_by_corrected_signed_ranks() -> None:
@@ -427,7 +427,7 @@ def test_pairs_are_told_apart_by_corrected_signed_ranks() -> None:
     pairs = [(0, 1), (0, 2), (1, 2)]
     raw = [signed_rank_p(curves.area(found.names[i]) - curves.area(found.names[j])) for i, j in pairs]
     assert found.p_holm is not None
-    assert [found.p_holm[i, j] for i, j in pairs] == pytest.approx(holm(np.array(raw)).tolist())
+    assert [found.p_holm[i, j] for i, j in pairs] == pytest.approx(holm_correction(np.array(raw)).tolist())
     assert [found.p_holm[j, i] for i, j in pairs] == [found.p_holm[i, j] for i, j in pairs]
     assert np.diag(found.p_holm).tolist() == [1, 1, 1]
 
@@ -467,17 +467,17 @@ def test_runs_are_the_longest_without_a_pair_that_differs() -> None:
     different = np.zeros((5, 5), dtype=bool)
     for i, j in [(0, 2), (0, 3), (0, 4), (1, 4)]:
         different[i, j] = different[j, i] = True
-    assert runs_without(different) == [(0, 2), (1, 4), (2, 5)]
-    assert runs_without(~np.eye(3, dtype=bool)) == []
-    assert runs_without(np.zeros((3, 3), dtype=bool)) == [(0, 3)]
+    assert runs_without_difference(different) == [(0, 2), (1, 4), (2, 5)]
+    assert runs_without_difference(~np.eye(3, dtype=bool)) == []
+    assert runs_without_difference(np.zeros((3, 3), dtype=bool)) == [(0, 3)]
     first_and_second = np.zeros((3, 3), dtype=bool)
     first_and_second[0, 1] = first_and_second[1, 0] = True
-    assert runs_without(first_and_second) == [(1, 3)]  # 0 and 2 are not neighbours
+    assert runs_without_difference(first_and_second) == [(1, 3)]  # 0 and 2 are not neighbours
 
 
 def test_a_half_width_is_that_of_the_paired_interval_and_may_have_more_freedom() -> None:
     values = np.array([0.1, 0.4, 0.2, 0.7])
-    found = paired(values)
+    found = paired_difference(values)
     assert found.interval is not None
     assert half_width(float(values.std(ddof=1)), 4) == pytest.approx((found.interval[1] - found.interval[0]) / 2)
     each = half_width(np.stack([values, 2 * values], 1).std(0, ddof=1), 4)

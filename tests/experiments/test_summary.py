@@ -64,8 +64,8 @@ def test_guesses_do_not_leave_chance_in_a_thousand_tries() -> None:
 def test_the_line_names_the_learner_and_others_to_try(tmp_path: Path) -> None:
     results = made_up(tmp_path)
     assert judged(results, "paper", 0.012, 0.01) == (
-        "The learner paper never left chance: at best 1.2 % right, and the largest class alone is 1.0 %. What "
-        "strategies chose cannot matter then; try --learner paper_scaled or modern."
+        "The learner paper never beat chance: at best 1.2 % right, and the largest class alone is 1.0 %. The "
+        "choice of rows cannot matter then; try --learner paper_scaled or modern."
     )
     assert str(judged(results, "modern", 0.012, 0.01)).endswith("try --learner paper_scaled.")
     assert never_left_chance(results) is None
@@ -80,7 +80,7 @@ def test_a_comparison_ends_with_that_line_and_only_where_it_is_true(tmp_path: Pa
         results = prepared.run(jobs=1, progress=False).results
         labels = prepared.task.experiment.bench.test_labels
         assert results.settings["largest_class"] == np.bincount(labels).max() / len(labels)
-        assert any("never left chance" in note for note in summarise(results).notes) == stuck
+        assert any("never beat chance" in note for note in summarise(results).notes) == stuck
 
 
 def test_context_does_not_decide_what_is_compared(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_repetitions_that_are_not_used_are_named(tmp_path: Path) -> None:
     assert summary.findings is not None
     assert summary.findings.curves.repeats == 5
     assert (
-        "5 repetitions compared, those that all strategies have; further ones of surrogate, random are finished and "
+        "5 repetitions compared, those that all strategies have; more of surrogate, random are finished but "
         "not used." in summary.notes
     )
     assert not any("not used" in note for note in summarise(made_up(tmp_path / "b", repeats=6)).notes)
@@ -112,17 +112,15 @@ def test_who_failed_is_not_called_unfinished(tmp_path: Path) -> None:
     for name in ("margin-0", "margin-2", "my%3Aown%2Fone-0", "surrogate-1"):
         (tmp_path / "errors" / f"{name}.txt").write_text("Traceback")
     notes = summarise(results).notes
-    assert f"margin failed, with 1 of 4 repetitions done; why is in {tmp_path}/errors/margin-2.txt." in notes
-    assert (
-        f"my:own/one failed, with 0 of 4 repetitions done; why is in {tmp_path}/errors/my%3Aown%2Fone-0.txt." in notes
-    )
-    assert not any("goes on" in note or "surrogate failed" in note for note in notes)  # what ended well since is well
+    assert f"margin failed, with 1 of 4 repetitions done; see {tmp_path}/errors/margin-2.txt." in notes
+    assert f"my:own/one failed, with 0 of 4 repetitions done; see {tmp_path}/errors/my%3Aown%2Fone-0.txt." in notes
+    assert not any("to continue" in note or "surrogate failed" in note for note in notes)
 
 
 def test_what_is_said_once_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def counted(curves: Curves, reference: str | None = None) -> tuple[statistics.Comparison, ...]:
+    def counted(curves: Curves, reference: str | None = None) -> tuple[statistics.PairedComparison, ...]:
         asked.append(str(reference))
         return statistics.compare(curves, reference)
 

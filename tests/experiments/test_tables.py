@@ -14,19 +14,19 @@ from understudy.experiments.tables import (
     as_latex,
     as_markdown,
     as_rich,
-    columns_of,
-    compared,
+    comparison_grid,
     comparison_table,
-    for_latex,
-    for_markdown,
-    interval,
-    penalties,
-    points,
-    ranked,
-    saved,
+    escape_latex,
+    escape_markdown,
+    interval_text,
+    penalty_grid,
+    pick_evenly,
+    points_text,
+    rank_grid,
     saved_table,
-    short,
-    spaced,
+    savings_grid,
+    shorten,
+    width_of,
 )
 
 SCHEDULE = (600, 800, 1000, 2000, 3000, 4000)
@@ -59,7 +59,7 @@ TWO = Curves(
 
 
 def test_a_table_by_hand() -> None:
-    grid = compared(TWO, full=False)
+    grid = comparison_grid(TWO, full=False)
     assert grid.headings == ("strategy", "10", "20", "40", "area", "minus random")
     # Areas are 22/30 and 24.5/30; 18.5/30 and 18/30. Their differences 3.5/30 and 6.5/30 have the interval
     # 5/30 ± 12.706 * 1.5/30.
@@ -68,11 +68,11 @@ def test_a_table_by_hand() -> None:
         ("random", "50.0", "55.0", "75.0", "60.83±1.18", "reference"),
     )
     assert grid.bold == {(0, 2), (0, 3), (0, 4)}  # at the first budget they are alike
-    assert "p-values are given from 10 repetitions on." in grid.notes
+    assert "p-values need at least 10 repetitions." in grid.notes
 
 
 def test_the_full_table_has_deviations_all_areas_and_counts() -> None:
-    grid = compared(TWO)
+    grid = comparison_grid(TWO)
     assert grid.headings[4:] == ("area", "early area", "log area", "minus random", "bootstrap", "win/tie/loss")
     assert grid.rows[0][1:4] == ("50.0±0.0", "75.0±7.1", "95.0±7.1")
     assert grid.rows[0][5] == "50.00±0.00"  # the first third of three budgets is one
@@ -82,42 +82,42 @@ def test_the_full_table_has_deviations_all_areas_and_counts() -> None:
 
 def test_rows_are_sorted_by_area_and_say_what_the_statistics_say() -> None:
     curves = made(10)
-    grid = compared(curves)
+    grid = comparison_grid(curves)
     areas = [curves.area(row[0]).mean() for row in grid.rows]
     assert areas == sorted(areas, reverse=True)
     rows = {row[0]: row for row in grid.rows}
     for found in compare(curves):
         cells = rows[found.strategy]
-        assert points(found.area) in cells
+        assert points_text(found.area) in cells
         assert f"{found.wins}/{found.ties}/{found.losses}" in cells
         assert cells[-1] == f"{found.p_holm:.3f}"
-        assert interval(found.bootstrap) in cells
+        assert interval_text(found.bootstrap) in cells
     assert rows["random"][-4:] == ("reference", "", "", "")
     assert grid.headings[-1] == "p (Holm)"
 
 
 def test_another_reference() -> None:
-    grid = compared(TWO, "margin", full=False)
+    grid = comparison_grid(TWO, "margin", full=False)
     assert grid.headings[-1] == "minus margin"
     assert grid.rows[1][-1].startswith("-16.67 [")
 
 
 def test_without_deviations_there_is_nothing_after_plus_and_minus() -> None:
-    grid = compared(made(1))
+    grid = comparison_grid(made(1))
     assert not any("±" in cell or "nan" in cell or "[" in cell for row in grid.rows for cell in row)
     assert "p (Holm)" not in grid.headings
     assert "1 repetition" in grid.title
 
 
 def test_a_strategy_alone_is_shown_without_comparison() -> None:
-    grid = compared(TWO.only(["margin"]))
+    grid = comparison_grid(TWO.only(["margin"]))
     assert grid.rows[0][-2] == "reference"
     assert not any("Minus" in note or "p-values" in note for note in grid.notes)
 
 
 def test_context_stands_apart() -> None:
     curves = made(10, ("margin_x10", "random", "margin", "ceiling"))
-    grid = compared(curves)
+    grid = comparison_grid(curves)
     assert sorted(row[0] for row in grid.rows) == ["margin", "random"]
     assert [row[0] for row in grid.apart] == ["margin_x10"]
     assert grid.apart[0][-3:] == ("", "", "")  # no difference, no count, no p
@@ -129,38 +129,38 @@ def test_context_stands_apart() -> None:
 def test_a_system_that_changes_training_stands_apart_and_its_selection_is_compared() -> None:
     curves = made(10, ("random", "vaal", "vaal (selection only)", "margin_x10"))
     for full, words in ((True, "changes training; not ranked"), (False, "not ranked")):
-        grid = compared(curves, full=full)
+        grid = comparison_grid(curves, full=full)
         assert sorted(row[0] for row in grid.rows) == ["random", "vaal (selection only)"]
         assert [row[0] for row in grid.apart] == ["vaal", "margin_x10"]
         assert words in grid.apart[0]
         assert {len(row) for row in (*grid.rows, *grid.apart)} == {len(grid.headings)}
         assert "corrected for 1 comparison." in " ".join(grid.notes)
-        assert "its selection only is ranked: vaal." in " ".join(grid.notes)
-    assert "vaal" not in {row[0] for row in saved(curves).rows}
+        assert "so only its selection is ranked: vaal." in " ".join(grid.notes)
+    assert "vaal" not in {row[0] for row in savings_grid(curves).rows}
 
 
 def test_the_ceiling_is_given_apart_where_it_has_budgets_of_its_own() -> None:
-    notes = compared(TWO, ceiling=np.array([0.9, 0.92])).notes
+    notes = comparison_grid(TWO, ceiling=np.array([0.9, 0.92])).notes
     assert "Ceiling, trained on all labels: 91.0±1.4." in notes
 
 
 def test_it_is_said_where_no_p_can_be_small() -> None:
     many = made(10, tuple(f"s{i}" for i in range(28)))
-    assert any("with 10 repetitions, cannot give a p below 0.05" in note for note in compared(many).notes)
-    assert not any("cannot" in note for note in compared(made(10)).notes)
+    assert any("so many comparisons cannot give a p below 0.05" in note for note in comparison_grid(many).notes)
+    assert not any("cannot" in note for note in comparison_grid(made(10)).notes)
 
 
 def test_it_is_said_that_some_budgets_are_left_out() -> None:
-    grid = compared(made(2), n_budgets=3)
+    grid = comparison_grid(made(2), n_budgets=3)
     assert grid.headings[1:4] == ("800", "2,000", "4,000")
     assert grid.notes[0].startswith("3 of 6 budgets shown")
-    assert "budgets shown" not in compared(made(2), n_budgets=6).notes[0]
+    assert "budgets shown" not in comparison_grid(made(2), n_budgets=6).notes[0]
 
 
 @pytest.mark.parametrize("n", range(1, 16))
 def test_spaced_budgets_are_as_many_as_asked_and_end_with_the_last(n: int) -> None:
     for of in range(1, 30):
-        chosen = spaced(range(of), n)
+        chosen = pick_evenly(range(of), n)
         assert len(set(chosen)) == len(chosen) == min(n, of)
         assert chosen == sorted(chosen)
         assert chosen[-1] == of - 1
@@ -182,8 +182,8 @@ def test_the_table_fits_into_the_terminal(repeats: int, width: int) -> None:
 
 
 def test_the_width_is_known_before_it_is_drawn() -> None:
-    for grid in (compared(made(10)), compared(made(10), full=False), saved(made(3))):
-        width = columns_of(grid, 34)
+    for grid in (comparison_grid(made(10)), comparison_grid(made(10), full=False), savings_grid(made(3))):
+        width = width_of(grid, 34)
         assert not any("…" in line for line in printed(as_rich(grid), width))
         assert any("…" in line for line in printed(as_rich(grid), width - 1))
 
@@ -203,29 +203,29 @@ def test_labels_saved_by_hand() -> None:
             "slow": np.array([[0.5, 0.55, 0.6]]),
         },
     )
-    grid = saved(curves)
+    grid = savings_grid(curves)
     assert grid.headings == ("strategy", "60.0 %", "70.0 %", "efficiency", "range")
     assert grid.rows == (
         ("fast", "150 (50, 25 %)", "200 (3,800, 95 %)", "20.00", "50.0 to 70.0 %"),
         ("random", "200", "4,000", "", ""),
         ("slow", "4,000 (-3,800, -1,900 %)", "–", "0.05", "50.0 to 60.0 %"),
     )
-    assert saved(curves, accuracies=[0.65, 0.9], full=False).rows[1] == ("random", "2,100", "–")
+    assert savings_grid(curves, accuracies=[0.65, 0.9], full=False).rows[1] == ("random", "2,100", "–")
 
 
 def test_curves_without_a_common_accuracy_have_no_efficiency() -> None:
     apart = Curves("toy", (10, 20), {"random": np.array([[0.1, 0.2]]), "margin": np.array([[0.5, 0.6]])})
-    assert saved(apart).rows[0][-2:] == ("", "")
+    assert savings_grid(apart).rows[0][-2:] == ("", "")
 
 
 def test_one_budget_has_no_accuracy_to_reach() -> None:
-    assert saved(Curves("toy", (5,), {"random": np.array([[0.5]])})).rows == (("random",),)
+    assert savings_grid(Curves("toy", (5,), {"random": np.array([[0.5]])})).rows == (("random",),)
 
 
 def test_penalties_are_sorted_and_numbered() -> None:
     values = np.full((10, 2), 0.5)
     found = penalty_matrix(Curves("toy", (5, 6), {"random": values, "margin": values + 0.1, "a_b": values + 0.2}))
-    grid = penalties(found)
+    grid = penalty_grid(found)
     assert grid.headings == ("strategy", "1", "2", "3")
     assert grid.rows == (
         ("1 a_b", "", "1.00", "1.00"),
@@ -239,20 +239,20 @@ def test_penalties_are_sorted_and_numbered() -> None:
 
 
 def test_ranks_share_letters_where_they_are_not_told_apart() -> None:
-    grid = ranked(rank_strategies(made(10)))
+    grid = rank_grid(rank_strategies(made(10)))
     assert [row[1] for row in grid.rows] == sorted(row[1] for row in grid.rows)
-    apart = ranked(rank_strategies(made(10, ("worse", "better"))))
+    apart = rank_grid(rank_strategies(made(10, ("worse", "better"))))
     assert apart.rows == (("better", "1.10", ""), ("worse", "1.90", ""))  # once it was the other way round
-    assert ranked(rank_strategies(made(4))).headings == ("strategy", "rank")
+    assert rank_grid(rank_strategies(made(4))).headings == ("strategy", "rank")
     alike = made(10)
     same = Curves("toy", alike.schedule, dict.fromkeys("abc", alike.accuracy["random"]))
-    assert [row[2] for row in ranked(rank_strategies(same)).rows] == ["a", "a", "a"]
+    assert [row[2] for row in rank_grid(rank_strategies(same)).rows] == ["a", "a", "a"]
 
 
 def test_it_is_said_which_test_told_ranks_apart() -> None:
-    few, many = (ranked(rank_strategies(made(10, tuple(f"s{i}" for i in range(n))))) for n in (7, 8))
-    assert "not told apart by signed ranks, corrected for 21 pairs." in " ".join(few.notes)
-    assert "not told apart by Nemenyi's test of mean ranks" in " ".join(many.notes)
+    few, many = (rank_grid(rank_strategies(made(10, tuple(f"s{i}" for i in range(n))))) for n in (7, 8))
+    assert "no significant difference by signed ranks, corrected for 21 pairs." in " ".join(few.notes)
+    assert "no significant difference by Nemenyi's test of mean ranks" in " ".join(many.notes)
     assert "corrected for 28 pairs, cannot give a p below 0.05 with 10 blocks" in " ".join(many.notes)
 
 
@@ -307,7 +307,7 @@ def test_a_line_may_not_look_optional_to_latex() -> None:
 
 
 def test_every_line_of_a_large_table_has_all_its_cells() -> None:
-    grid = compared(made(10, (*NAMES, "margin_x10")))
+    grid = comparison_grid(made(10, (*NAMES, "margin_x10")))
     for line in as_markdown(grid).splitlines():
         if line.startswith("|"):
             assert len(re.findall(r"(?<!\\)\|", line)) == len(grid.headings) + 1
@@ -323,9 +323,9 @@ def test_names_with_brackets_are_no_commands_to_the_terminal() -> None:
 
 
 def test_words() -> None:
-    assert for_latex("a-1", numbers=True) == "a-1"
-    assert for_latex("+1 [-1, -2]", numbers=True) == "+1 [$-$1, $-$2]"
-    assert for_markdown("a\nb") == "a b"
-    assert short("abcdefghij", 10) == "abcdefghij"
-    assert short("abcdefghijk", 10) == "abcd…ghijk"
-    assert len(short("x" * 99)) == 34
+    assert escape_latex("a-1", numbers=True) == "a-1"
+    assert escape_latex("+1 [-1, -2]", numbers=True) == "+1 [$-$1, $-$2]"
+    assert escape_markdown("a\nb") == "a b"
+    assert shorten("abcdefghij", 10) == "abcdefghij"
+    assert shorten("abcdefghijk", 10) == "abcd…ghijk"
+    assert len(shorten("x" * 99)) == 34

@@ -1,20 +1,32 @@
 """Everything that leaves a project comes back as it was; a file is known by its name or its first bytes."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow
 import pytest
+import typer
 from pyarrow import parquet
 
 from tests.sessions.leaving import AT, IDS, arrays, images, labelled, leaving, made, numbered, text_project
+from understudy import cli
 from understudy.data.pool import Pool
 from understudy.errors import NotFound, UnderstudyError, UsageError
+from understudy.labels import formats, tables
 from understudy.labels.class_folders import write_class_folders
 from understudy.labels.export_data import ExportData
-from understudy.labels.formats import FORMATS, MAX_UPLOAD_BYTES, format_named, format_of_content, read_labels
+from understudy.labels.formats import (
+    FORMATS,
+    MAX_UPLOAD_BYTES,
+    READERS,
+    format_named,
+    format_of_content,
+    read_labels,
+    starts_with,
+)
 from understudy.projects.settings import Settings
 from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.record import Record
@@ -195,3 +207,39 @@ def test_hostile_bytes_end_in_one_line_or_in_nothing(form: str, content: bytes) 
     assert found is None or found.labels == []
     assert "\n" not in said
     assert len(said) < 1000
+
+
+def test_formats_of_one_suffix_are_told_apart_by_their_first_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = leaving(images(tmp_path / "pool"))
+    lines = content_of(out, "jsonl")
+    named = dict(FORMATS)  # a second format with the suffix of Label Studio, known by its brace
+    named["lines"] = replace(FORMATS["jsonl"], suffixes=(".json",), recognise=starts_with(b"{"))
+    monkeypatch.setattr(formats, "FORMATS", named)
+    monkeypatch.setattr(formats, "READERS", {**READERS, "lines": tables.read_label_table})
+    (tmp_path / "a.json").write_bytes(lines)
+    (tmp_path / "b.json").write_bytes(content_of(out, "labelstudio"))
+    assert [formats._format_of_path(tmp_path / name) for name in ("a.json", "b.json")] == ["lines", "labelstudio"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_that_is_read_can_be_known_by_its_file(name: str) -> None:
+    form = FORMATS[name]
+    assert bool(form.read) == bool(form.suffixes)
+    assert form.title
+    assert form.holds.endswith(".")
+
+
+def test_pages_and_help_name_every_format() -> None:
+    commands = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+    help_of = {
+        name: next(option.help for option in commands[name].params if "--format" in option.opts)
+        for name in ("import", "export")
+    }
+    root = Path(__file__).parents[2] / "docs"
+    pages = {page: (root / page).read_text() for page in ("http-api.md", "import-and-export.md")}
+    for name in FORMATS:
+        assert re.search(rf"(?<![\w-]){name}(?![\w-])", help_of["export"])
+        assert (re.search(rf"(?<![\w-]){name}(?![\w-])", help_of["import"]) is not None) == (name in READERS)
+        assert all(f"`{name}`" in text for text in pages.values()), name

@@ -4,15 +4,17 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 import pytest
 
 from tests.sessions.leaving import CLASSES, TEXTS, leaving, text_project
 from tests.sessions.leaving import IDS as ITEM_IDS
-from understudy.data.items import Texts
-from understudy.errors import UnderstudyError
-from understudy.labels.formats import read_labels
+from understudy.data.items import ImageFiles, Texts
+from understudy.errors import UnderstudyError, UsageError
+from understudy.labels.export_data import ExportData
+from understudy.labels.formats import check_prefix, format_named, read_labels
 from understudy.labels.imported_labels import Imported
 from understudy.labels.label_studio import write_label_studio
 
@@ -154,7 +156,7 @@ def test_every_item_is_a_task_with_an_annotation_a_label() -> None:
     assert choice["value"] == {"choices": [CLASSES[1]]}
     assert (choice["from_name"], choice["to_name"], choice["type"]) == ("label", "image", "choices")
     assert choice["meta"]["annotator"] == "ann"
-    assert choice["meta"]["why"] == "Drawn by lot."
+    assert choice["meta"]["why"] == "A random audit item."
 
 
 def test_annotators_are_not_named_where_label_studio_would_refuse_the_file() -> None:
@@ -176,3 +178,47 @@ def test_predictions_are_there_where_there_is_a_model() -> None:
     assert round(prediction["score"], 5) == 0.8
     assert prediction["model_version"] == "abcabcabcabc"
     assert "predictions" not in tasks[6]  # an item that came after the model
+
+
+ODD = ("a b.png", "ä/ö#1.png", "50%.png", "a+b&c=d?e.png", "deep/er/x.png")
+
+
+def addresses(out: ExportData) -> list[str]:
+    return [task["data"]["image"] for task in json.loads(b"".join(write_label_studio(out)))]
+
+
+def test_addresses_lead_to_the_files_whatever_their_names_hold(tmp_path: Path) -> None:
+    base = tmp_path / "my photos"
+    paths = [base / name for name in ODD]
+    out = ExportData(ODD, ("cat",), tuple, {}, items=ImageFiles(paths, ODD), base=base)
+    for name, address in zip(ODD, addresses(out), strict=True):
+        parts = urlsplit(address)
+        assert parts.path == "/data/local-files/"
+        assert parse_qs(parts.query, strict_parsing=True) == {"d": [f"my photos/{name}"]}
+        assert not parts.fragment
+    for name, address in zip(ODD, addresses(replace(out, prefix="https://example.org/pictures/")), strict=True):
+        parts = urlsplit(address)
+        assert unquote(parts.path) == f"/pictures/{name}"
+        assert (parts.query, parts.fragment) == ("", "")
+
+
+def test_addresses_are_paths_even_where_a_table_gave_names_of_its_own(tmp_path: Path) -> None:
+    items = ImageFiles([tmp_path / "in" / "x.png", tmp_path.parent / "out.png"], ("first", "second"))
+    out = ExportData(("first", "second"), ("cat",), tuple, {}, items=items, base=tmp_path, prefix="/p/")
+    assert addresses(out) == ["/p/in/x.png", "/p/second"]
+    assert addresses(replace(out, base=None)) == ["/p/first", "/p/second"]
+
+
+@pytest.mark.parametrize(
+    "prefix", ["", "photos/", "ftp://x/", "https://", "javascript:alert(1)", "/a b/", "/a\n", '/"x']
+)
+def test_a_prefix_that_is_not_an_address_is_refused(prefix: str) -> None:
+    with pytest.raises(UsageError, match="a prefix is an address such as https://"):
+        check_prefix(format_named("labelstudio"), prefix)
+
+
+def test_a_prefix_is_for_addresses_only() -> None:
+    check_prefix(format_named("labelstudio"), "/data/local-files/?d=photos/")
+    check_prefix(format_named("csv"), None)
+    with pytest.raises(UsageError, match="only labelstudio has; leave it out"):
+        check_prefix(format_named("csv"), "/data/")

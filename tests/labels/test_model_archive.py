@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.sessions.leaving import labelled, made, numbered
 from understudy.data.pool import Pool
@@ -15,7 +16,7 @@ from understudy.labels.export_data import ExportData
 from understudy.labels.model_archive import write_model
 from understudy.labels.predictions import write_csv
 from understudy.learners.heads import Head
-from understudy.learners.model_files import model_bytes
+from understudy.learners.model_files import load_model, model_bytes
 from understudy.learners.training import Recipe
 from understudy.projects.settings import Settings
 from understudy.sessions.label_rows import collect_labels
@@ -24,8 +25,8 @@ from understudy.sessions.record import Record
 from understudy.sessions.training.artifacts import Artifacts, Predictions
 
 
-def trained(tmp_path: Path) -> tuple[ExportData, np.ndarray, np.ndarray]:
-    """A project with a real model: what leaves it, features and what the model says of them."""
+def trained(tmp_path: Path, *, is_raw: bool = False) -> tuple[ExportData, np.ndarray, np.ndarray]:
+    """A project with a real model: what leaves it, features and what the model says of them. Cross-fitted: T = 2."""
     rng = np.random.default_rng(0)
     features = rng.normal(size=(30, 5)).astype(np.float32)
     labels = np.arange(30) % 2
@@ -35,11 +36,12 @@ def trained(tmp_path: Path) -> tuple[ExportData, np.ndarray, np.ndarray]:
     content = model_bytes(model, classes=("no", "yes"), encoder="pixels?size=8", notes={})
     data = {
         "model": artifacts.put(content, "safetensors"), "labels": 30, "until": 2, "learner": "modern",
+        "calibration": {"temperature": 2.0, "items": 30, "folds": 5},
         "predictions": artifacts.put_predictions(Predictions(probs, np.arange(30), labels)),
     }  # fmt: skip
     created = made(Settings(classes=("no", "yes")), 30, [])
     record = Record.from_events(numbered(created, labelled(0, "ann", 1), Event("trained", data=data)))
-    return collect_labels(record, Pool(tuple(map(str, range(30)))), artifacts), features, probs
+    return collect_labels(record, Pool(tuple(map(str, range(30)))), artifacts, is_raw=is_raw), features, probs
 
 
 def test_a_model_leaves_with_a_loader_that_needs_no_understudy(tmp_path: Path) -> None:
@@ -51,12 +53,17 @@ def test_a_model_leaves_with_a_loader_that_needs_no_understudy(tmp_path: Path) -
     assert about["encoder"] == "pixels?size=8"
     assert about["classes"] == ["no", "yes"]
     assert about["labels"] == 30
+    assert about["calibration"] == {
+        "method": "temperature", "temperature": pytest.approx(2.0, rel=1e-3), "audited": 0, "cross_fitted": 30,
+        "is_rough": True,
+    }  # fmt: skip
     np.save(tmp_path / "elsewhere" / "features.npy", features)
     script = (
         "import sys; sys.modules['understudy'] = sys.modules['torch'] = None\n"
         "import numpy as np\nfrom load_model import load_model\n"
         "model = load_model('model.safetensors')\n"
-        "np.save('probs.npy', model.predict_proba(np.load('features.npy')))\nprint(model.encoder, *model.classes)"
+        "np.save('probs.npy', model.predict_proba(np.load('features.npy')))\nprint(model.encoder, *model.classes)\n"
+        "np.save('raw.npy', model.predict_proba(np.load('features.npy'), raw=True))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -66,11 +73,29 @@ def test_a_model_leaves_with_a_loader_that_needs_no_understudy(tmp_path: Path) -
         check=True,
     )
     assert done.stdout.split() == ["pixels?size=8", "no", "yes"]
-    np.testing.assert_allclose(np.load(tmp_path / "elsewhere" / "probs.npy"), probs, atol=1e-5)
+    np.testing.assert_allclose(np.load(tmp_path / "elsewhere" / "raw.npy"), probs, atol=1e-5)
+    literal = np.sqrt(probs) / np.sqrt(probs).sum(1, keepdims=True)
+    np.testing.assert_allclose(np.load(tmp_path / "elsewhere" / "probs.npy"), literal, atol=1e-3)
+    assert out.probs is not None
+    np.testing.assert_allclose(np.load(tmp_path / "elsewhere" / "probs.npy"), out.probs, atol=1e-5)
+    mine = load_model(tmp_path / "elsewhere" / "model.safetensors")
+    np.testing.assert_allclose(mine.predict_proba(features), out.probs, atol=1e-5)
+    assert (mine.n_classes, mine.interrupted) == (2, False)
+
+
+def test_a_raw_model_is_the_file_as_it_was_trained(tmp_path: Path) -> None:
+    out, features, probs = trained(tmp_path, is_raw=True)
+    with zipfile.ZipFile(io.BytesIO(b"".join(write_model(out)))) as archive:
+        archive.extractall(tmp_path / "elsewhere")
+    assert out.model_file is not None
+    assert (tmp_path / "elsewhere" / "model.safetensors").read_bytes() == out.model_file.read_bytes()
+    np.testing.assert_allclose(
+        load_model(tmp_path / "elsewhere" / "model.safetensors").predict_proba(features), probs, atol=1e-6
+    )
 
 
 def test_the_last_models_predictions_leave_with_the_project(tmp_path: Path) -> None:
-    out, _, probs = trained(tmp_path)
+    out, _, probs = trained(tmp_path, is_raw=True)
     assert out.probs is not None
     assert out.model is not None
     np.testing.assert_array_equal(out.probs, probs)

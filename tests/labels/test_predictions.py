@@ -18,7 +18,7 @@ PROBS = np.random.default_rng(0).dirichlet(np.ones(4), len(IDS)).astype(np.float
 
 
 def predicted() -> ExportData:
-    return replace(leaving(), predictions=lambda: PROBS)
+    return replace(leaving(), predictions=lambda: PROBS, is_raw=True)
 
 
 def test_a_row_an_item_and_a_column_a_class() -> None:
@@ -42,6 +42,17 @@ def test_parquet_and_lines_of_json_say_the_same() -> None:
     for name, column in zip(CLASSES[:4], PROBS.T, strict=True):
         np.testing.assert_array_equal(table[f"p_{name}"].to_numpy(), column)
         np.testing.assert_allclose([entry["probabilities"][name] for entry in entries], column, atol=1e-6)
+
+
+def test_probabilities_are_calibrated_unless_they_are_to_stay_raw() -> None:
+    data = replace(predicted(), is_raw=False)  # one audit item has an answer
+    assert (data.calibration.audited, data.calibration.is_rough) == (1, True)
+    literal = PROBS.astype(np.float64) ** (1 / data.calibration.temperature)
+    literal /= literal.sum(1, keepdims=True)
+    assert abs(literal - PROBS).max() > 0.01
+    table = parquet.read_table(io.BytesIO(b"".join(write_parquet(data))))
+    np.testing.assert_allclose(table["confidence"].to_numpy(), literal.max(1), rtol=1e-6)
+    assert table["predicted"].to_pylist() == [CLASSES[label] for label in PROBS.argmax(1)]
 
 
 @pytest.mark.parametrize("write", [write_csv, write_jsonl, write_parquet])

@@ -55,7 +55,7 @@ def test_the_command_runs_in_its_folder_and_leaves_nothing_behind(tmp_path: Path
 @pytest.mark.parametrize(
     ("script", "complaint"),
     [
-        ("print('first'); raise SystemExit('no GPU today')", "ended with 1; its last words: no GPU today"),
+        ("print('first'); raise SystemExit('no GPU today')", "exited with 1; its last line: no GPU today"),
         ("pass", r"wrote no predictions; write a \(5, 2\) array"),
         ("import sys; open(sys.argv[4], 'w').write('hello')", "not a .npy array"),
         ("import sys, numpy; numpy.save(sys.argv[4], numpy.ones((5, 3)))", r"shape \(5, 2\); got \(5, 3\)"),
@@ -132,22 +132,22 @@ def test_a_command_that_is_not_there_is_one_line() -> None:
 def test_bad_calls_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnderstudyError, match=r"must contain \{predictions\}"):
         Command("train {labels}", IDS, CLASSES)
-    with pytest.raises(UnderstudyError, match="must differ; 'a' is there twice"):
+    with pytest.raises(UnderstudyError, match="must be distinct; 'a' appears twice"):
         Command("train {labels} {predictions}", ("a", "a"), CLASSES)
     with pytest.raises(UnderstudyError, match="split into words"):
         Command("train '{labels} {predictions}", IDS, CLASSES)
     with pytest.raises(UnderstudyError, match="must be one line of text"):
         Command("train {labels} {predictions}", IDS, ("a", "b\nc"))
-    with pytest.raises(UnderstudyError, match="there is no folder"):
+    with pytest.raises(UnderstudyError, match="does not exist"):
         Command("train {labels} {predictions}", IDS, CLASSES, tmp_path / "nowhere")
     learner = command(tmp_path, SCRIPT)
     with pytest.raises(UnderstudyError, match="labels must be integers"):
         learner.fit([IDS[0]], np.array([0.0]), 2)
-    with pytest.raises(UnderstudyError, match="given 2 classes, but 3"):
+    with pytest.raises(UnderstudyError, match="created with 2 classes, but 3"):
         learner.fit([IDS[0]], np.array([0]), 3)
-    with pytest.raises(UnderstudyError, match="1 items need as many labels"):
+    with pytest.raises(UnderstudyError, match="1 items need one label each"):
         learner.fit([IDS[0]], np.array([0, 1]), 2)
     with pytest.raises(UnderstudyError, match="labels must be 0 to 1"):
         learner.fit([IDS[0]], np.array([2]), 2)
-    with pytest.raises(UnderstudyError, match="'new' was not among the items"):
+    with pytest.raises(UnderstudyError, match="'new' is not among the items"):
         learner.fit([IDS[0]], np.array([0]), 2).predict_proba(["new"])

@@ -6,7 +6,7 @@ import torch
 from tests.learners.literal import as_sequential
 from tests.learners.literal import gradient_lengths as literally
 from tests.learners.test_stack import a_stack
-from understudy.learners.gradients import entropy_slope, gradient_lengths, joined, slopes
+from understudy.learners.gradients import entropy_slope, gradient_lengths, join_lengths, slopes
 from understudy.learners.stack import ACTIVATIONS
 
 
@@ -19,13 +19,13 @@ def test_gradient_lengths_are_those_of_automatic_differentiation(activation: str
     outputs = stack(inputs[None])
     logits = outputs.logits[0]
     if of == "entropy":
-        found = joined("entropy", gradient_lengths(stack, inputs, outputs, entropy_slope(logits)))
+        found = join_lengths("entropy", gradient_lengths(stack, inputs, outputs, entropy_slope(logits)))
         expected = [literally(net, item, "entropy") for item in inputs]
     else:
         probs = logits.softmax(1)
         found = sum(
             probs[:, label]
-            * joined("each_class", gradient_lengths(stack, inputs, outputs, probs - torch.eye(3)[label]))
+            * join_lengths("each_class", gradient_lengths(stack, inputs, outputs, probs - torch.eye(3)[label]))
             for label in range(3)
         )  # type: ignore[assignment]
         expected = [literally(net, item, "expected") for item in inputs]
@@ -34,8 +34,8 @@ def test_gradient_lengths_are_those_of_automatic_differentiation(activation: str
 
 def test_lengths_are_summed_for_the_entropy_and_squared_first_for_the_expected_length() -> None:
     lengths = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
-    assert joined("entropy", lengths).tolist() == [7, 0]
-    assert joined("each_class", lengths).tolist() == [5, 0]
+    assert join_lengths("entropy", lengths).tolist() == [7, 0]
+    assert join_lengths("each_class", lengths).tolist() == [5, 0]
 
 
 def test_the_slope_of_a_cross_entropy_keeps_its_digits_where_a_class_is_nearly_certain() -> None:

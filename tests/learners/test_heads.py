@@ -16,8 +16,8 @@ from understudy import UnderstudyError
 from understudy.hooks import Step, TrainingHook
 from understudy.learners import heads
 from understudy.learners.heads import Head
-from understudy.learners.named import modern, paper
 from understudy.learners.protocol import Job, Learner, Model
+from understudy.learners.registry import modern, paper
 from understudy.learners.training import Recipe
 
 SHORT = Recipe(epochs=15, batch_size=8, learning_rate=0.05)
@@ -105,7 +105,7 @@ def test_what_a_hook_asks_of_one_network_is_nothing_to_the_others() -> None:
 
 
 def test_a_hook_wants_heads_of_one_shape() -> None:
-    with pytest.raises(UnderstudyError, match="one shape at a time"):
+    with pytest.raises(UnderstudyError, match="must have the same shape"):
         PLAIN.fit_many([Job(*blobs(12)), Job(*blobs(15))], 3, hook=TrainingHook())
 
 
@@ -239,7 +239,7 @@ def test_passes_do_not_depend_on_the_blocks_or_on_the_other_items() -> None:
 
 def test_passes_without_dropout_are_refused() -> None:
     model = PLAIN.fit(*blobs(9), 3)
-    with pytest.raises(UnderstudyError, match=r"give dropout=0\.5"):
+    with pytest.raises(UnderstudyError, match=r"pass dropout=0\.5"):
         model.stochastic_proba(blobs(9)[0], 5)
     with pytest.raises(UnderstudyError, match="below 1; got 1"):
         model.stochastic_proba(blobs(9)[0], 5, dropout=1.0)
@@ -366,11 +366,11 @@ def test_the_progress_bar_counts_epochs_on_standard_error(
 @pytest.mark.parametrize(
     ("inputs", "labels", "complaint"),
     [
-        (np.zeros(5), np.zeros(5, int), "must have 2 axes"),
-        (np.zeros((5, 0)), np.zeros(5, int), "must have 2 axes"),
+        (np.zeros(5), np.zeros(5, int), "must have 2 dimensions"),
+        (np.zeros((5, 0)), np.zeros(5, int), "must have 2 dimensions"),
         (np.full((2, 3), "a"), np.zeros(2, int), "inputs must be numbers; got <U1"),
         (np.full((2, 3), 1e300), np.zeros(2, int), "item 0 of 2 has inputs that are not finite in float32"),
-        (np.zeros((5, 2)), np.zeros(4, int), "5 items need as many labels"),
+        (np.zeros((5, 2)), np.zeros(4, int), "5 items need one label each"),
         (np.zeros((0, 2)), np.zeros(0, int), "at least one labelled item"),
         (np.zeros((5, 2)), np.zeros(5), "labels must be integers"),
         (np.zeros((5, 2)), np.array([0, 1, 2, 3, 1]), "0 to 2 for 3 classes; got 0 to 3"),
@@ -394,7 +394,7 @@ def test_seeds_are_whole_numbers_numpys_too(seed: object) -> None:
 def test_questions_that_are_no_numbers_are_refused() -> None:
     items = blobs(9)[0]
     items[4, 1] = np.nan
-    with pytest.raises(UnderstudyError, match="item 4 has inputs that are not finite"):
+    with pytest.raises(UnderstudyError, match="item 4 has features that are not finite"):
         PLAIN.fit(*blobs(9), 3).predict_proba(items)
 
 
@@ -406,12 +406,12 @@ def test_questions_of_the_wrong_shape_are_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"hidden": ()}, "widths of at least one layer"),
-        ({"hidden": (5, 0)}, "each 1 or more"),
+        ({"hidden": ()}, "one or more layer widths"),
+        ({"hidden": (5, 0)}, "each at least 1"),
         ({"activation": "sigmoid"}, "tanh, relu, gelu; got 'sigmoid'"),
         ({"dropout": 1.0}, "below 1"),
         ({"dropout": 0.001}, "from 1/256 to below 1"),
-        ({"device": "gpu"}, "no device is called 'gpu'; use 'cpu' or 'cuda'"),
+        ({"device": "gpu"}, "'gpu' is not a device; use 'cpu' or 'cuda'"),
         ({"device": "cuda:99"}, "device='cuda:99' but torch sees"),
         ({"scaling": "rows"}, "none, columns, whole"),
     ],

@@ -17,9 +17,9 @@ from understudy.learners import standalone
 from understudy.learners.classifiers import Classifier
 from understudy.learners.heads import HeadModel
 from understudy.learners.model_files import LOADER, about_model, can_save, load_model, model_bytes, save_model
-from understudy.learners.named import make_learner
 from understudy.learners.network import Network
 from understudy.learners.protocol import Model
+from understudy.learners.registry import make_learner
 from understudy.learners.training import Recipe
 
 CLASSES = ("cat", "dog", "fox", "owl")
@@ -92,7 +92,7 @@ def test_other_models_are_refused_in_one_line(tmp_path: Path) -> None:
     for estimator in (GaussianNB(), LogisticRegression(), make_pipeline(StandardScaler(), GaussianNB())):
         model = Classifier(estimator).fit(features, labels, 4)
         assert not can_save(model)
-        with pytest.raises(UnderstudyError, match="ClassifierModel cannot be written"):
+        with pytest.raises(UnderstudyError, match="ClassifierModel cannot be saved"):
             saved(model, tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert can_save(trained("quick")[0])
@@ -126,7 +126,7 @@ def test_files_that_are_no_models_are_refused_in_one_line(tmp_path: Path) -> Non
 
 
 def test_names_for_another_number_of_classes_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnderstudyError, match="4 classes; got 2 names"):
+    with pytest.raises(UnderstudyError, match="4 classes, but 2 names"):
         saved(trained("quick")[0], tmp_path, classes=("cat", "dog"))
 
 

@@ -9,7 +9,7 @@ from tests.learners.tasks import stripes
 from understudy import UnderstudyError
 from understudy.hooks import Setup, Step, TrainingHook
 from understudy.learners import network
-from understudy.learners.network import Network, NetworkModel, moved
+from understudy.learners.network import Network, NetworkModel, move_images
 from understudy.learners.protocol import Learner, Model
 from understudy.learners.training import Recipe
 
@@ -100,7 +100,7 @@ def test_images_are_moved_and_mirrored_as_told() -> None:
     images = torch.rand(5, 2, 6, 7)
     down, right = torch.tensor([4, 0, 8, 1, 5]), torch.tensor([4, 8, 0, 2, 7])
     mirrored = torch.tensor([False, False, True, True, False])
-    found = moved(images, down, right, mirrored)
+    found = move_images(images, down, right, mirrored)
     assert torch.equal(found[0], images[0])
     for i in range(5):
         bordered = torch.zeros(2, 14, 15)

@@ -22,5 +22,5 @@ def test_many_models_can_be_had_of_any_learner(learner: Learner) -> None:
 
 
 def test_a_learner_that_takes_no_hook_says_so() -> None:
-    with pytest.raises(UnderstudyError, match="Classifier lets nothing change its training"):
+    with pytest.raises(UnderstudyError, match="Classifier does not support training hooks"):
         fit_many(Classifier(GaussianNB()), [Job(*blobs(9))], 3, hook=TrainingHook())

@@ -11,7 +11,7 @@ from understudy import UnderstudyError
 from understudy.hooks import Setup, Step, TrainingHook
 from understudy.learners.heads import Head, HeadModel
 from understudy.learners.protocol import Job, TrainingDiverged
-from understudy.learners.training import Recipe, cut
+from understudy.learners.training import Recipe, cut_batches
 
 SHORT = Recipe(epochs=12, step_every=5, batch_size=8, learning_rate=0.05)
 SMALL = Head((6, 5), recipe=SHORT)
@@ -136,10 +136,10 @@ def test_a_hooks_loss_must_be_one_number_a_model(m: int) -> None:
 def test_batches_are_as_long_as_asked_or_evenly_long() -> None:
     for n in (1, 5, 16, 17, 50):
         for evenly in (False, True):
-            places = np.concatenate([np.arange(n)[batch] for batch in cut(n, 16, evenly)])
+            places = np.concatenate([np.arange(n)[batch] for batch in cut_batches(n, 16, evenly)])
             np.testing.assert_array_equal(places, np.arange(n))
-    assert [batch.stop - batch.start for batch in cut(50, 16, False)] == [16, 16, 16, 2]
-    assert [batch.stop - batch.start for batch in cut(50, 16, True)] == [12, 13, 12, 13]
+    assert [batch.stop - batch.start for batch in cut_batches(50, 16, False)] == [16, 16, 16, 2]
+    assert [batch.stop - batch.start for batch in cut_batches(50, 16, True)] == [12, 13, 12, 13]
 
 
 def test_training_needs_gradients_whatever_its_caller_does_without() -> None:

@@ -180,8 +180,9 @@ def test_progress_is_told_item_by_item_and_may_end_the_run(photos: Path) -> None
 
 def test_without_an_encoder_the_best_that_can_be_had_is_taken_and_named(photos: Path) -> None:
     project = prepared(photos)
-    assert project.encoder in {"resnet18", "pixels"}
-    assert any(f"features are made by {project.encoder}" in note for note in project.notes)
+    assert project.encoder == "pixels"
+    assert any(note.startswith("colours and shapes only: ") for note in project.notes)
+    assert project.features_note.is_weak
     assert prepared(photos).encoder == project.encoder
 
 
@@ -191,7 +192,7 @@ def test_a_kill_while_features_are_made_loses_nothing(photos: Path, moment: str)
     hooks = {
         "start": "project.prepare(lambda done, total: done == 3 and os.kill(os.getpid(), signal.SIGKILL))",
         "freeze": "item_table.atomic_file = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nproject.prepare()",
-        "end": "item_table._remove_other_features = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nproject.prepare()",
+        "end": "item_table.remove_other_features = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nproject.prepare()",
     }
     code = (
         "import os, signal, sys\nfrom understudy.projects import item_table\n"
@@ -230,8 +231,8 @@ def test_a_project_and_its_data_may_move_together_or_apart(photos: Path, tmp_pat
     ("given", "said"),
     [
         ({"classes": ["cat"]}, "has the class dog, which stays"),
-        ({"encoder": "pixels"}, "was made with pixels.size=4, which stays"),
-        ({"seed": 5}, "was made with seed = 0, which stays"),
+        ({"encoder": "pixels"}, "was made with pixels.size=4; to change it: understudy encoder "),
+        ({"seed": 5}, "has seed = 0; this stays"),
         ({"columns": {"text": "body"}}, "was made with the columns that have the usual names"),
         ({"store": "postgresql://me@here/db"}, "is in its folder, not postgresql://me@here/db"),
     ],
@@ -310,9 +311,9 @@ def test_a_newer_or_damaged_project_file_is_refused_in_one_line(photos: Path) ->
     project = prepared(photos, encoder=SMALL)
     file = project.folder / "project.json"
     about = json.loads(file.read_text())
-    file.write_text(json.dumps({**about, "format": 3}))
+    file.write_text(json.dumps({**about, "format": 4}))
     with pytest.raises(
-        UnderstudyError, match="has format 3, this version reads up to 2; upgrade: pip install -U understudy-al"
+        UnderstudyError, match="has format 4, this version reads up to 3; upgrade: pip install -U understudy-al"
     ):
         create_or_open(photos)
     for damage in ("", "{", "[]", json.dumps({**about, "origin": 3}), json.dumps({"format": 1})):

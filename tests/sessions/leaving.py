@@ -51,7 +51,7 @@ def record_of_decisions() -> Record:
         numbered(
             made(Settings(classes=CLASSES), len(IDS), [1]),
             asked(0, "ann", "choice"), labelled(0, "ann", 0),
-            asked(1, "ann", "audit", "Drawn by lot."), labelled(1, "ann", 1),
+            asked(1, "ann", "audit", "A random audit item."), labelled(1, "ann", 1),
             asked(0, "bob", "second", "A second opinion."), labelled(0, "bob", 2),
             labelled(2, "bob", 3, "grid"),
             labelled(3, "=eve", 4, "import"),

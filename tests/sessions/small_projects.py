@@ -83,6 +83,24 @@ def after_a_kill(session: Session, to: Path, without: tuple[str, ...] = ()) -> I
         yield follower
 
 
+@contextmanager
+def a_full_disk(session: Session) -> Iterator[None]:
+    """As long as it lasts, the log's file cannot grow."""
+    connection = session._log._connect()
+
+    def at_most(pages: int) -> None:
+        with connection.begin():
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+
+    with connection.begin():
+        used = int(connection.exec_driver_sql("PRAGMA page_count").scalar_one())
+    at_most(used)
+    try:
+        yield
+    finally:
+        at_most(1_000_000)
+
+
 def stored_events(session: Session, after: int = 0) -> list[Event]:
     """What the log of a session holds, as any other program reads it."""
     with closing(EventLog.open(session.project.store_url, session.project.identity, read_only=True)) as log:
@@ -105,7 +123,7 @@ def require_in_step(session: Session) -> None:
 def _require_in_step(session: Session) -> None:
     learning, record = session.learning, session.record
     chooser = learning.chooser.surrogate
-    ledger = chooser._ledger
+    ledger = chooser.parts.ledger
     for item in range(record.n_items):
         is_now, label = record.state_of(item)
         found = {
@@ -130,9 +148,9 @@ def _require_in_step(session: Session) -> None:
     if len(remade) < record.n_items or remade.n_classes < len(record.classes):
         return
     remade = Surrogate.restore(session.project.features, {**state}, check=False)
-    remade._rebuild()
-    remade._ledger.credit = ledger.credit
-    assert set(remade._ledger.answers) == set(ledger.answers)
+    remade.rebuild()
+    remade.parts.ledger.credit = ledger.credit
+    assert set(remade.parts.ledger.answers) == set(ledger.answers)
     if remade.tally == chooser.tally:  # the record judges by the model of the time, the surrogate by the one in use
         require_alike(chooser, remade)
 

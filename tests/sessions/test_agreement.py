@@ -15,7 +15,6 @@ from understudy.sessions.agreement import (
     cohen,
     disagreements,
     krippendorff,
-    majority,
     pairs_of,
     wants_second,
     with_others,
@@ -120,18 +119,6 @@ def test_the_most_disputed_items_come_first() -> None:
     }
     assert [split.item for split in disagreements(labels)] == [9, 1, 2, 7]
     assert disagreements(labels)[1] == Split(1, {"A": 0, "B": 1})
-
-
-@pytest.mark.parametrize(
-    ("labels", "expected"), [([2], 2), ([1, 0], 1), ([0, 1, 1], 1), ([2, 1, 1, 2], 2), ([3, 1, 2], 3)]
-)
-def test_the_majority_counts_and_of_equals_the_earlier(labels: list[int], expected: int) -> None:
-    assert majority(labels) == expected
-
-
-def test_there_is_no_majority_of_nothing() -> None:
-    with pytest.raises(UnderstudyError, match="at least one"):
-        majority([])
 
 
 def test_second_opinions_are_wanted_of_the_share_asked_for_whatever_the_order() -> None:

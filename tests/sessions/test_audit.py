@@ -72,7 +72,7 @@ def test_new_rows_have_a_draw_of_their_own_and_the_old_one_stays() -> None:
 
 @pytest.mark.parametrize(("n", "share", "first"), [(10, -0.1, 0), (10, 0.6, 0), (10, float("nan"), 0), (10, 0.1, 11)])
 def test_shares_and_rows_that_make_no_sense_are_refused(n: int, share: float, first: int) -> None:
-    with pytest.raises(UnderstudyError, match="give"):
+    with pytest.raises(UnderstudyError, match="must be from 0 to"):
         audit_rows(n, share, seed=0, first_row=first)
 
 
@@ -189,7 +189,7 @@ def test_without_answers_nothing_is_known() -> None:
 
 @pytest.mark.parametrize(("right", "n"), [(-1, 5), (6, 5)])
 def test_more_right_than_there_are_is_refused(right: int, n: int) -> None:
-    with pytest.raises(UnderstudyError, match="give 0 <= right <= n"):
+    with pytest.raises(UnderstudyError, match="right must be from 0 to n"):
         wilson(right, n)
 
 

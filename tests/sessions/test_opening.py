@@ -1,15 +1,21 @@
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.sessions import postgres
 from tests.sessions.label_data import images
 from tests.sessions.small_projects import CALM, SMALL, copied, label_next, opened, require_in_step, stored_events
 from tests.waiting import wait_until
 from understudy.errors import Conflict, UnderstudyError
 from understudy.projects.project import create_or_open
+from understudy.sessions.log.log import EventLog
 from understudy.sessions.opening import open_session
+from understudy.sessions.transfer import export_labels
+
+cluster = postgres.cluster  # a fixture
 
 
 def test_a_project_is_open_once(tmp_path: Path) -> None:
@@ -18,6 +24,55 @@ def test_a_project_is_open_once(tmp_path: Path) -> None:
         open_session(create_or_open(project=folder))
     with opened(folder) as session:
         assert session.record.seq == 1
+
+
+@pytest.mark.parametrize("taught", [0, 2])
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_labelled_project_without_its_log_is_refused_and_left_as_it_is(
+    tmp_path: Path, taught: int, is_empty: bool
+) -> None:
+    folder = copied(tmp_path / "one", taught=taught)
+    path = folder / "log.sqlite3"
+    kept = path.read_bytes()
+    for file in folder.glob("log.sqlite3*"):
+        file.unlink()
+    if is_empty:
+        path.touch()
+    names = sorted(file.name for file in folder.iterdir())
+    what = "its log in .* is empty|it has no log in .*log.sqlite3"
+    with pytest.raises(Conflict, match=rf"was labelled before.*({what}).*understudy restore.*to begin anew, delete"):
+        open_session(create_or_open(project=folder))
+    with pytest.raises(Conflict, match="was labelled before"):
+        list(export_labels(str(folder), "csv", tmp_path / "labels.csv"))
+    assert sorted(file.name for file in folder.iterdir()) == names
+    path.write_bytes(kept)
+    with opened(folder) as session:  # put back, all is as it was
+        assert len(session.record.trainings) == (1 if taught else 0)
+
+
+def test_a_project_is_begun_anew_on_purpose(tmp_path: Path) -> None:
+    folder = copied(tmp_path / "one", taught=2)
+    for name in ("artifacts", "work"):
+        shutil.rmtree(folder / name)
+    (folder / "log.sqlite3").unlink()
+    with opened(folder) as session:
+        assert session.record.seq == 1
+        assert not session.record.effective
+
+
+def test_a_labelled_project_whose_database_was_emptied_is_refused(tmp_path: Path, cluster: postgres.Cluster) -> None:
+    photos = images(tmp_path / "photos", [f"{row}.png" for row in range(12)])
+    options = {"classes": ["cat", "dog"], "encoder": SMALL, "device": "cpu", "store": cluster.url(), **CALM}
+    project = create_or_open(photos, **options)  # type: ignore[arg-type]
+    open_session(project).close()
+    with (
+        closing(EventLog.open(project.store_url, project.identity)) as log,
+        log.store.engine.connect() as connection,
+        connection.begin(),
+    ):
+        connection.exec_driver_sql("DROP TABLE events, servers, alembic_version")
+    with pytest.raises(Conflict, match=r"was labelled before .*it has no log in postgresql://"):
+        open_session(create_or_open(project=project.folder))
 
 
 def test_a_pool_that_grew_is_labelled_on(tmp_path: Path) -> None:

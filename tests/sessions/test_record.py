@@ -1,13 +1,15 @@
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from understudy.errors import UnderstudyError
 from understudy.projects.settings import Settings
 from understudy.sessions.log.events import Event
-from understudy.sessions.record import Record
+from understudy.sessions.record import Record, majority
 
 PEOPLE = ("ann", "bob", "cy")
 ITEMS = 5
@@ -194,7 +196,7 @@ def test_a_review_has_the_last_word() -> None:
     assert story.record.label_of(0) == 0
 
 
-def test_an_item_drawn_by_lot_is_what_they_say_who_were_asked() -> None:
+def test_an_audit_item_has_the_label_of_the_annotator_it_was_given_to() -> None:
     story = Story()
     story.label(4, 0, "source", source="import")
     assert story.record.audit_label(4) is None
@@ -253,7 +255,7 @@ def test_the_learner_is_judged_by_what_it_said_before_anybody_had() -> None:
     story.label(1, 2, guess=0)
     story.label(2, 2)
     story.label(4, 2, guess=2)
-    assert story.record.tally() == (1, 2), "neither what is drawn by lot nor what came before the first model"
+    assert story.record.tally() == (1, 2), "neither audit items nor what came before the first model"
     story.label(0, 0, guess=1)
     story.label(0, 0, "bob", guess=0)
     assert story.record.tally() == (0, 2)
@@ -267,3 +269,15 @@ def test_a_pool_grows_and_classes_are_added() -> None:
     assert story.record.classes == ["cat", "dog", "fox", "owl"]
     assert story.record.is_audit(5)
     assert story.record.state_of(7) == ("audit", None)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"), [([2], 2), ([1, 0], 1), ([0, 1, 1], 1), ([2, 1, 1, 2], 2), ([3, 1, 2], 3)]
+)
+def test_the_majority_counts_and_of_equals_the_earlier(labels: list[int], expected: int) -> None:
+    assert majority(labels) == expected
+
+
+def test_there_is_no_majority_of_nothing() -> None:
+    with pytest.raises(UnderstudyError, match="at least one"):
+        majority([])

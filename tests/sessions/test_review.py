@@ -6,14 +6,14 @@ from sklearn.datasets import load_digits
 
 from understudy import Surrogate, UnderstudyError
 from understudy.sessions.review import (
-    NOISE,
+    LABEL_NOISE,
     Suspect,
     expectations,
-    judged,
-    loo,
+    judge_labels,
+    leave_one_out,
     surprises,
     suspects,
-    whitened,
+    whiten,
     without_own,
 )
 
@@ -23,7 +23,7 @@ def test_leave_one_out_is_what_refitting_without_each_row_gives() -> None:
     q, k, c = 25, 6, 3
     W, nu = rng.normal(size=(q, k)) / 2, rng.uniform(0.05, 0.6, q)
     labels = rng.integers(c, size=q)
-    found = loo(W, nu, labels, c)
+    found = leave_one_out(W, nu, labels, c)
     for row in range(q):
         rest = np.delete(np.arange(q), row)
         S = np.eye(k) + (W[rest] / nu[rest, None]).T @ W[rest]
@@ -36,11 +36,11 @@ def test_with_all_rows_in_the_basis_it_is_leave_one_out_of_the_full_process() ->
     rng = np.random.default_rng(1)
     X, labels = rng.normal(size=(20, 2)), rng.integers(2, size=20)
     distances = np.linalg.norm(X[:, None] - X[None], axis=2)
-    found = loo(*whitened(distances, 1.5), labels, 2)
+    found = leave_one_out(*whiten(distances, 1.5), labels, 2)
     K = np.exp(-((distances / 1.5) ** 2))
     for row in range(20):
         rest = np.delete(np.arange(20), row)
-        gain = np.linalg.solve(K[np.ix_(rest, rest)] + NOISE * np.eye(19), K[rest, row])
+        gain = np.linalg.solve(K[np.ix_(rest, rest)] + LABEL_NOISE * np.eye(19), K[rest, row])
         assert found[row] == pytest.approx(0.5 + gain @ (np.eye(2)[labels[rest]] - 0.5), abs=1e-5)
 
 
@@ -113,7 +113,7 @@ def test_features_that_say_nothing_leave_the_majority() -> None:
 
 def test_surprise_is_the_lead_of_the_expected_share_over_the_given_one() -> None:
     means = np.array([[0.7, 0.3, -0.2], [0.1, 0.1, 0.2], [-1.0, -1.0, -1.0]])
-    expected, surprise = judged(means, np.array([1, 2, 2]))
+    expected, surprise = judge_labels(means, np.array([1, 2, 2]))
     assert expected.tolist() == [0, 2, 0]
     assert surprise == pytest.approx([0.4, 0.0, 0.0])
 

@@ -4,7 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from tests.sessions.small_projects import (
+    a_full_disk,
     after_a_kill,
     copied,
     label_next,
@@ -24,7 +25,9 @@ from tests.sessions.small_projects import (
 from tests.waiting import wait_until
 from understudy.errors import Conflict, NotStored
 from understudy.labels.imported_labels import Imported, ImportedLabel, Tally
+from understudy.messages import DISK_IS_FULL
 from understudy.sessions import learning
+from understudy.sessions.label_rows import iso_utc, label_rows
 from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.record import Record
@@ -41,24 +44,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-@contextmanager
-def a_full_disk(session: Session) -> Iterator[None]:
-    """As long as it lasts, the log's file cannot grow."""
-    connection = session._log._connect()
-
-    def at_most(pages: int) -> None:
-        with connection.begin():
-            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
-
-    with connection.begin():
-        used = int(connection.exec_driver_sql("PRAGMA page_count").scalar_one())
-    at_most(used)
-    try:
-        yield
-    finally:
-        at_most(1_000_000)
 
 
 @pytest.fixture
@@ -223,7 +208,7 @@ def test_a_label_is_stored_though_nobody_can_be_asked_then(
 
     def full_after_labels(log: EventLog, *events: Event) -> list[Event]:
         if events[0].kind in ("asked", "lease_expired"):
-            raise NotStored("the disk is full; make room on it, then send this again")
+            raise NotStored("the disk of /path is full", DISK_IS_FULL)
         return append(log, *events)
 
     monkeypatch.setattr(EventLog, "append", full_after_labels)
@@ -500,7 +485,7 @@ def test_everything_can_be_labelled_and_undone_from_there(tmp_path: Path) -> Non
             == "The last items are with ann. One comes to you when it is handed back, or its time is over."
         )
         end = session.dont_know(skipped, "ann", "dk").next
-        assert end.reason == "Every other item has an answer; 1 is left that you could not tell."
+        assert end.reason == "Every other item has an answer; 1 is left that you did not know."
         assert session.next("bob").item == skipped, "somebody else may know"
         session.label(skipped, 1, "bob", "b")
         for who in ("ann", "bob"):
@@ -550,3 +535,27 @@ def test_when_every_item_has_an_answer_a_last_model_learns_all_of_them(tmp_path:
             turn += 1
         wait_until(lambda: len(session.record.trainings) == 2)
         assert session.record.trainings[1].data["labels"] == len(session.record.usable)
+
+
+def test_a_decision_that_waited_for_the_server_keeps_its_time(session: Session) -> None:
+    before = time.time()
+    items = [number for number in range(12) if not session.record.decisions(number).marks]
+    session.label(items[0], 0, "ann", "a", ago=3600.0)
+    session.label(items[0], 0, "ann", "a", ago=7200.0)  # sent again, later
+    session.label_many(items[1:3], 1, "ann", "b", ago=60.0)
+    session.skip(items[3], "ann", "c", ago=60.0)
+    session.label(items[4], 0, "ann", "d", ago=1e12)
+    session.label(items[5], 0, "ann", "e", ago=-3600.0)
+    session.label(items[6], 0, "ann", "f")
+    session.undo("ann", "g")
+    after = time.time()
+    stored = {event.key: event for event in stored_events(session) if event.annotator == "ann" and event.key}
+    assert all(before <= event.at <= after for event in stored.values()), "when it arrived is kept, too"
+    for key, ago in (("a", 3600.0), ("b", 60.0), ("c", 60.0), ("d", 366 * 86400.0), ("e", 0.0), ("f", 0.0)):
+        assert before - ago <= stored[key].given_at <= after - ago, key
+    assert "given_at" not in stored["f"].data, "nothing more is written where nothing waited"
+    assert "given_at" not in stored["e"].data
+    assert {entry.at for entry in session.history("ann") if entry.item == items[0]} == {stored["a"].given_at}
+    rows = {row.item: row.labelled_at for row in label_rows(session.record, session.project.pool.ids)}
+    for item, key in ((items[0], "a"), (items[1], "b"), (items[2], "b"), (items[3], "c"), (items[5], "e")):
+        assert rows[item][:23] == iso_utc(stored[key].given_at)[:23], key

@@ -9,8 +9,18 @@ from scipy.special import ndtr
 
 from understudy import UnderstudyError
 from understudy.sessions.audit import change_of
+from understudy.sessions.chance import Guesswork
 from understudy.sessions.replies import Hint
-from understudy.sessions.stopping import WORTH, ScoredModel, compared_with, hint, promise, unseen
+from understudy.sessions.stopping import (
+    RULED_OUT_GAIN,
+    ScoredModel,
+    Weakness,
+    compared_with,
+    find_weakness,
+    hint,
+    promise,
+    unseen,
+)
 
 BALANCED = {"cat": 40, "dog": 50, "fox": 60}
 
@@ -37,13 +47,13 @@ def test_with_few_audit_items_it_goes_on_whatever_the_scores() -> None:
     found = say([flat(audited=29), flat(audited=29)], asked=(31, 40))
     assert found.advice == "go on"
     assert found.line == (
-        "Only 29 items drawn by lot so far, too few to say how good the model is. Of the last 40 items it chose it "
-        "had 31 right, but those are the hard ones. Go on: the next model comes after 60 more labels."
+        "Only 29 items in the random sample so far, too few to say how good the model is. Of the last 40 items it "
+        "chose it had 31 right, but those are the hard ones. Go on: the next model comes after 60 more labels."
     )
 
 
 def test_without_audit_items_nothing_is_known() -> None:
-    assert say([ScoredModel(50, 0, 0)]).line.startswith("No items drawn by lot so far")
+    assert say([ScoredModel(50, 0, 0)]).line.startswith("No items in the random sample so far")
 
 
 def test_a_gain_that_can_be_measured_says_go_on() -> None:
@@ -57,7 +67,7 @@ def test_two_flat_models_and_little_promise_are_enough() -> None:
     found = say([flat(1800), flat(2000)])
     assert found == Hint(
         "enough",
-        "The model is right on 90 % of items drawn by lot (85 to 93 %, 200 items). Going from 1333 to 2000 labels "
+        "The model is right on 90 % of a random sample (85 to 93 %, 200 items). Going from 1333 to 2000 labels "
         "changed that by +0.0 points; less than 3 points cannot be measured with so few items. "
         "More labels like the last ones will hardly help.",
         0.1,
@@ -90,6 +100,40 @@ def test_when_nothing_is_left_it_is_enough() -> None:
     assert say([], left=0).line == "Every item has an answer."
     assert say([flat()], left=0).line.startswith("The model is right on 90 %")
     assert say([ScoredModel(10, 0, 0)], left=0) == Hint("enough", "Every item has an answer.", 0.1)
+
+
+GOOD, POOR = Guesswork(right=30, n=40, expected=20, spread=3), Guesswork(right=21, n=40, expected=20, spread=3)
+FEW_POOR = Guesswork(right=2, n=4, expected=2, spread=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "advice", "words"),
+    [
+        ({"labels": 39, "audit": POOR, "cross_check": POOR}, None, ""),
+        ({"labels": 40, "audit": POOR, "cross_check": POOR}, "weak", "21 of 40 audit items are right, and 20 would be"),
+        ({"labels": 40, "audit": FEW_POOR, "cross_check": POOR}, "weak", "21 of 40 labels, each from the others"),
+        ({"labels": 40, "audit": Guesswork(0, 0, 0.0, 0.0), "cross_check": POOR}, "weak", "guessing: 21 of 40 labels"),
+        ({"labels": 40, "audit": GOOD, "cross_check": None}, None, ""),
+        ({"labels": 40, "audit": FEW_POOR, "cross_check": GOOD}, None, ""),  # too few audit items to blame the learner
+        ({"labels": 400, "audit": POOR, "cross_check": GOOD}, "untrained", "it is the learner that does not train"),
+        ({"labels": 40, "audit": FEW_POOR, "is_constant": True}, "untrained", "every item the same class"),
+        ({"labels": 39, "audit": FEW_POOR, "is_constant": True}, None, ""),
+        ({"labels": 5, "audit": None, "failures": ["no memory."]}, None, ""),
+        ({"labels": 5, "audit": None, "failures": ["x", "no memory."]}, "untrained", "trainings failed: no memory. L"),
+    ],
+)
+def test_each_weakness_is_found_where_its_rule_says(given: dict[str, object], advice: str | None, words: str) -> None:
+    found = find_weakness(**given)  # type: ignore[arg-type]
+    assert (found.advice if found else None) == advice
+    assert words in (found.line if found else "")
+
+
+def test_a_weakness_is_said_instead_of_go_on_but_not_when_all_is_done() -> None:
+    weak = Weakness("weak", "The features hardly tell the classes apart.")
+    assert say([flat()], weakness=weak).advice == "weak"
+    assert say([flat()], weakness=weak).line == weak.line
+    assert say([], weakness=Weakness("untrained", "Failed.")).advice == "untrained"
+    assert say([flat()], left=0, weakness=weak).advice == "enough"
 
 
 def test_models_are_compared_across_half_as_many_labels_again() -> None:
@@ -150,7 +194,7 @@ def test_a_curve_that_saturates_is_told_to_stop_and_only_when_the_gain_is_small(
         return 0.96 - 0.9 * (x + 2) ** -0.7
 
     said = [said_enough(curve, seed) for seed in range(50)]
-    assert all(count is not None and curve(count * 3 // 2) - curve(count) < WORTH / 2 for count in said)
+    assert all(count is not None and curve(count * 3 // 2) - curve(count) < RULED_OUT_GAIN / 2 for count in said)
     assert np.median([count for count in said if count is not None]) < 2000
 
 
@@ -159,5 +203,5 @@ def test_models_that_differ_by_chance_are_judged_later_and_not_worse() -> None:
         return 0.75 - 0.5 * (x + 2) ** -0.5
 
     steady, noisy = ([said_enough(curve, seed, alike=alike) for seed in range(30)] for alike in (0.98, 0.8))
-    assert all(count is None or curve(count * 3 // 2) - curve(count) < WORTH for count in steady + noisy)
+    assert all(count is None or curve(count * 3 // 2) - curve(count) < RULED_OUT_GAIN for count in steady + noisy)
     assert np.median([count or inf for count in steady]) < np.median([count or inf for count in noisy])

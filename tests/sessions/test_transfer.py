@@ -8,23 +8,11 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from typer.testing import CliRunner, Result
 
-from understudy.cli import app
+from tests.sessions.commands import command
 from understudy.errors import Conflict, NotFound, UnderstudyError, UsageError
 from understudy.projects.project import Project, create_or_open
 from understudy.sessions.opening import open_session
-
-runner = CliRunner()
-
-
-def command(*words: object) -> str:
-    """What a command prints; its error as it is."""
-    result: Result = runner.invoke(app, [str(word) for word in words])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +56,7 @@ def test_new_classes_can_be_left_out(project: Project, tmp_path: Path) -> None:
     (tmp_path / "old.jsonl").write_text('{"id": "0.png", "label": "cat"}\n{"id": "1.png", "label": "fox"}\n')
     printed = command("import", project.folder, tmp_path / "old.jsonl", "--no-add-classes")
     assert "1 labels stored" in printed
-    assert "left out, being no classes: 1 (fox)" in printed
+    assert "left out, not being classes: 1 (fox)" in printed
 
 
 def test_the_wrong_column_leaves_the_project_as_it_was(project: Project, tmp_path: Path) -> None:
@@ -76,7 +64,7 @@ def test_the_wrong_column_leaves_the_project_as_it_was(project: Project, tmp_pat
     (tmp_path / "old.csv").write_text(f"id,label,annotator\n{rows}")
     with pytest.raises(UnderstudyError, match="the column 'label' would make 60 new classes"):
         command("import", project.folder, tmp_path / "old.csv")
-    assert "left out, being no classes: 60" in command(
+    assert "left out, not being classes: 60" in command(
         "import", project.folder, tmp_path / "old.csv", "--no-add-classes"
     )
     printed = command("import", project.folder, tmp_path / "old.csv", "--many-classes")

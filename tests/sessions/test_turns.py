@@ -16,7 +16,7 @@ def story_with(**given: object) -> Story:
     return story
 
 
-def test_one_question_in_ten_is_drawn_by_lot_and_never_two_in_a_row() -> None:
+def test_one_question_in_ten_is_an_audit_item_and_never_two_in_a_row() -> None:
     story = story_with()
     asked = []
     for turn in range(100):
@@ -28,7 +28,7 @@ def test_one_question_in_ten_is_drawn_by_lot_and_never_two_in_a_row() -> None:
     assert not any(a and b for a, b in pairwise(asked))
 
 
-def test_an_item_drawn_by_lot_that_was_skipped_goes_to_others_at_the_end() -> None:
+def test_an_audit_item_that_was_skipped_goes_to_others_at_the_end() -> None:
     story = story_with()
     story.say("items_added", None, None, count=3, audit=[7, 5])
     turns = Turns(story.record)
@@ -94,7 +94,7 @@ def test_two_people_are_asked_and_no_third() -> None:
     say("labelled", 1, "bob", label=0)
     say("labelled", 4, "bob", label=0)
     assert (turns.next_second("ann"), turns.next_second("bob"), turns.next_second("cy")) == (1, 0, 0), (
-        "what is drawn by lot is not"
+        "audit items are not"
     )
     say("asked", 0, "cy", lease="second", seconds=9.0)
     assert turns.next_second("bob") is None

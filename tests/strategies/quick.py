@@ -27,5 +27,5 @@ SENSITIVE: set[str] = set()
 # Networks are trained in these, in single precision: another device rounds otherwise, and another row may come out.
 TRAINED: set[str] = {"dal", "drop_query", "learning_loss", "uncertain_gcn", "core_gcn", "vaal", "ta_vaal", "sraal"}
 
-# What these were shown before counts for what they choose next.
+# These keep what they drew when they were first shown a pool.
 LEARNS: set[str] = {name for name in DRAWS if name.startswith(("understudy", "surrogate"))}

@@ -25,10 +25,10 @@ from understudy.strategies.adversary import (
     passes_over,
     play,
     seeking_loss,
-    shuffled,
+    shuffle_batches,
 )
 from understudy.strategies.autoencoders import FeatureInputs
-from understudy.strategies.draws import torch_generator
+from understudy.strategies.randomness import torch_generator
 from understudy.strategies.view import PoolView
 
 GAME = Game(
@@ -135,7 +135,7 @@ def published_loop(
     """One line of the publication after the other: sigmoid and BCE apart, labelled and unlabelled by name."""
     vae, D = players.vae, nn.Sequential(players.discriminator, nn.Sigmoid())
     noise = torch_generator(rng)
-    labelled, unlabelled = (shuffled(rows, 4, rng) for rows in (board.taken, board.others))
+    labelled, unlabelled = (shuffle_batches(rows, 4, rng) for rows in (board.taken, board.others))
     of_vae = torch.optim.Adam(vae.parameters(), lr=1e-3)
     of_D = torch.optim.Adam(D.parameters(), lr=1e-3)
     losses = []
@@ -218,10 +218,10 @@ def test_pending_rows_stand_with_the_labelled_and_skipped_ones_nowhere() -> None
 
 
 def test_every_row_comes_once_before_any_comes_again() -> None:
-    batches = shuffled(np.arange(10, 17), 3, np.random.default_rng(0))
+    batches = shuffle_batches(np.arange(10, 17), 3, np.random.default_rng(0))
     drawn = np.concatenate([next(batches) for _ in range(14)])
     assert [sorted(drawn[start : start + 7].tolist()) for start in range(0, 42, 7)] == [list(range(10, 17))] * 6
-    assert len(next(shuffled(np.arange(2), 128, np.random.default_rng(0)))) == 2
+    assert len(next(shuffle_batches(np.arange(2), 128, np.random.default_rng(0)))) == 2
 
 
 def test_rows_are_ranked_where_the_sigmoid_has_no_more_digits() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.strategies.pools import make_arrays, view_for
 from understudy.errors import UnderstudyError
-from understudy.strategies.badge import Badge, Gradients, Start, approach, draw, seed
+from understudy.strategies.badge import Badge, Gradients, Start, draw_row, draw_seeds, update_nearest
 from understudy.strategies.view import PoolView
 
 HIDDEN = np.tile([1.0, 0.0], (3, 1))
@@ -98,7 +98,7 @@ def test_every_sequence_is_as_likely_as_the_textbook_has_it() -> None:
     rng, draws = np.random.default_rng(1), 2_000
     counts = dict.fromkeys(chances, 0)
     for _ in range(draws):
-        rows, _ = seed(gradients, torch.ones(5, dtype=torch.bool), 3, "largest", rng)
+        rows, _ = draw_seeds(gradients, torch.ones(5, dtype=torch.bool), 3, "largest", rng)
         assert rows[0] == first
         counts[int(rows[1]), int(rows[2])] += 1
     expected = draws * np.array(list(chances.values()))
@@ -156,7 +156,7 @@ def test_a_number_that_rounds_up_to_the_total_still_gives_a_row_with_mass() -> N
             return 1.0
 
     mass = torch.tensor([0.0, 0.3, 0.0, 0.7, 0.0], dtype=torch.float64)
-    assert draw(mass, mass > 0, One(np.random.PCG64(0))) == 3
+    assert draw_row(mass, mass > 0, One(np.random.PCG64(0))) == 3
 
 
 def test_a_row_without_mass_is_drawn_again_where_sums_do_not_rise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_a_row_without_mass_is_drawn_again_where_sums_do_not_rise(monkeypatch: p
     answers = iter([0, 4, 5, 2, 3, 1])  # as of sums that were added in parallel: 5 is beyond the last
     monkeypatch.setattr(torch, "searchsorted", lambda *_, **__: torch.tensor(next(answers)))
     rng = np.random.default_rng(0)
-    assert [draw(mass, mass > 0, rng), draw(mass, mass > 0, rng)] == [3, 1]
+    assert [draw_row(mass, mass > 0, rng), draw_row(mass, mass > 0, rng)] == [3, 1]
 
 
 def test_outputs_too_large_to_measure_are_an_error() -> None:
@@ -193,7 +193,7 @@ def test_rows_out_of_reach_need_not_be_measured(dtype: torch.dtype, bias: bool) 
     for centre in rng.permutation(400)[:60].tolist():
         nearest[centre] = plain[centre] = 0
         left_out += 400 - len(gradients.within_reach(centre, nearest))
-        approach(gradients, centre, nearest)
+        update_nearest(gradients, centre, nearest)
         torch.minimum(plain, gradients.distances(centre, plain), out=plain)
         assert torch.equal(nearest, plain) or torch.allclose(
             nearest, plain, rtol=1e-3 if dtype.itemsize == 4 else 1e-12

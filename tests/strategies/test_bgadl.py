@@ -90,7 +90,7 @@ def test_images_are_asked_for_before_anybody_labels() -> None:
 
 
 def test_nothing_can_be_made_of_nothing() -> None:
-    with pytest.raises(UnderstudyError, match="a label for each"):
+    with pytest.raises(UnderstudyError, match="one label for each"):
         Bgadl().augment(np.zeros((0, 28, 28), np.uint8), np.zeros(0, int), 2, np.random.default_rng(0))
 
 
@@ -106,7 +106,7 @@ def test_nothing_can_be_made_of_nothing() -> None:
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1"),
         ({"beta": -1.0}, "beta must be a number of at least 0"),
         ({"learning_rate": 0.0}, "learning_rate must be a number above 0"),
-        ({"device": "toaster"}, "no device is called 'toaster'"),
+        ({"device": "toaster"}, "'toaster' is not a device"),
     ],
 )
 def test_a_bad_setting_is_an_error(setting: dict[str, Any], message: str) -> None:

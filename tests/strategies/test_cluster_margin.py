@@ -12,7 +12,7 @@ from understudy.strategies import cluster_margin
 from understudy.strategies.cluster_margin import (
     ClusterMargin,
     average_linkage,
-    divided,
+    divide_into_cells,
     fingerprint,
     round_robin,
 )
@@ -93,7 +93,7 @@ def test_clusters_have_the_size_asked_for_on_average_whether_or_not_the_pool_is_
     found = len(set(made.tolist()))
     assert made.shape == (700,)
     assert int(made.max()) == found - 1
-    assert found == max(70, len(divided(Points(points), cell_rows, np.random.default_rng(0))))
+    assert found == max(70, len(divide_into_cells(Points(points), cell_rows, np.random.default_rng(0))))
 
 
 def test_a_divided_pool_has_the_clusters_of_the_whole_where_they_are_far_apart() -> None:
@@ -106,7 +106,7 @@ def test_a_divided_pool_has_the_clusters_of_the_whole_where_they_are_far_apart()
 @pytest.mark.parametrize("constant", [False, True])
 def test_cells_hold_every_row_once_and_not_more_than_they_may(constant: bool) -> None:
     points = torch.zeros(500, 3) if constant else torch.from_numpy(np.random.default_rng(0).standard_normal((500, 3)))
-    cells = divided(Points(points), 60, np.random.default_rng(0))
+    cells = divide_into_cells(Points(points), 60, np.random.default_rng(0))
     assert max(len(cell) for cell in cells) <= 60
     assert sorted(torch.cat(cells).tolist()) == list(range(500))
 

@@ -13,7 +13,7 @@ from understudy.strategies.clusters import (
     k_means,
     nearest_centres,
     nearest_members,
-    turns,
+    turn_numbers,
 )
 from understudy.strategies.points import Points, unit_length
 
@@ -188,7 +188,7 @@ def test_weights_a_little_below_zero_are_zero() -> None:
 
 
 def test_members_take_turns() -> None:
-    assert turns(np.array([7, 3, 7, 7, 3, 9])).tolist() == [0, 0, 1, 2, 1, 0]
+    assert turn_numbers(np.array([7, 3, 7, 7, 3, 9])).tolist() == [0, 0, 1, 2, 1, 0]
 
 
 def test_missing_clusters_are_replaced_by_places_not_rows() -> None:

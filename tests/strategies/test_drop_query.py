@@ -8,9 +8,9 @@ import torch
 
 from tests.strategies.test_clusters import blobs
 from understudy.errors import UnderstudyError
-from understudy.strategies.draws import torch_generator
-from understudy.strategies.drop_query import DropQuery, LinearHead, candidates, root_mean_square
+from understudy.strategies.drop_query import DropQuery, LinearHead, choose_candidates, root_mean_square
 from understudy.strategies.points import Points
+from understudy.strategies.randomness import torch_generator
 from understudy.strategies.view import PoolView
 
 
@@ -21,20 +21,27 @@ def generator(seed: int = 0) -> torch.Generator:
 def test_candidates_differ_in_more_than_one_pass_if_there_are_enough_of_them() -> None:
     flips = torch.tensor([0, 1, 2, 3, 0, 2, 1, 3])
     rng = np.random.default_rng(0)
-    assert candidates(flips, 1, 1, 4, rng).tolist() == [2, 3, 5, 7]
-    assert candidates(flips, 1, 1, 5, rng).tolist() == [1, 2, 3, 5, 6, 7]  # too few for 5 a pick: any flip will do
-    assert candidates(flips, 6, 1, 150, rng).tolist() == [1, 2, 3, 5, 6, 7]
-    filled = candidates(flips, 7, 1, 175, rng).tolist()
+    assert choose_candidates(flips, 1, 1, 4, rng).tolist() == [2, 3, 5, 7]
+    assert choose_candidates(flips, 1, 1, 5, rng).tolist() == [
+        1,
+        2,
+        3,
+        5,
+        6,
+        7,
+    ]  # too few for 5 a pick: any flip will do
+    assert choose_candidates(flips, 6, 1, 150, rng).tolist() == [1, 2, 3, 5, 6, 7]
+    filled = choose_candidates(flips, 7, 1, 175, rng).tolist()
     assert set(filled) > {1, 2, 3, 5, 6, 7}
     assert len(filled) == 7
-    assert candidates(flips, 8, 1, 200, rng).tolist() == list(range(8))
+    assert choose_candidates(flips, 8, 1, 200, rng).tolist() == list(range(8))
 
 
 def test_what_fills_up_is_drawn_evenly() -> None:
     flips = torch.tensor([0, 3, 0, 0, 0])
     counts = np.zeros(5)
     for seed in range(400):
-        counts[candidates(flips, 2, 1, 50, np.random.default_rng(seed)).tolist()] += 1
+        counts[choose_candidates(flips, 2, 1, 50, np.random.default_rng(seed)).tolist()] += 1
     assert counts[1] == 400
     assert ((counts[[0, 2, 3, 4]] - 100) ** 2 / 100).sum() < 16.3  # chi-square, 3 degrees, 99.9 %
 
@@ -65,7 +72,7 @@ def test_flips_come_as_often_as_the_dropout_makes_them() -> None:
 
 
 def test_what_is_kept_is_as_large_on_average_as_without_dropout() -> None:
-    kept = DropQuery(dropout=0.75).dropped(torch.full((2000, 10), 3.0), generator())
+    kept = DropQuery(dropout=0.75).drop_features(torch.full((2000, 10), 3.0), generator())
     assert set(kept.reshape(-1).tolist()) == {0.0, 12.0}
     assert float(kept.mean()) == pytest.approx(3.0, rel=0.03)
 
@@ -74,7 +81,7 @@ def test_the_head_learns_classes_that_a_line_divides() -> None:
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((300, 16))
     labels = (inputs @ rng.standard_normal((16, 3))).argmax(1)
-    head = DropQuery(dropout=0.2, epochs=100).trained(
+    head = DropQuery(dropout=0.2, epochs=100).train_head(
         torch.from_numpy(inputs), torch.from_numpy(labels), 3, generator()
     )
     assert float((head.classes(torch.from_numpy(inputs)).numpy() == labels).mean()) > 0.9
@@ -90,7 +97,7 @@ def test_it_stops_when_the_loss_no_longer_falls(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", counted)
     one = torch.zeros(5, 3)
-    DropQuery(learning_rate=1e-9).trained(one, torch.arange(5) % 2, 2, generator())
+    DropQuery(learning_rate=1e-9).train_head(one, torch.arange(5) % 2, 2, generator())
     assert len(steps) == 21  # the first, and 20 that were no better
 
 
@@ -144,7 +151,7 @@ def test_it_learns_where_the_caller_wants_no_gradients() -> None:
     ("settings", "message"),
     [
         ({"passes": 0}, "passes must be a whole number of at least 1; got 0"),
-        ({"threshold": 3}, "threshold must be less than the 3 passes"),
+        ({"threshold": 3}, "threshold must be below the number of passes, 3"),
         ({"dropout": 1.0}, "dropout must be a number of at least 0 and below 1"),
         ({"learning_rate": 0.0}, "learning_rate must be a number above 0"),
         ({"learning_rate": float("inf")}, "learning_rate must be a number above 0"),
@@ -192,7 +199,7 @@ def test_scores_belong_to_their_rows_whatever_is_pending() -> None:
     picks = strategy.select(view, 6, np.random.default_rng(0))
     source = torch_generator(rng)
     unit = root_mean_square(view.features)
-    head = strategy.trained(view.features[view.labelled] / unit, view.labels[view.labelled], 2, source)
+    head = strategy.train_head(view.features[view.labelled] / unit, view.labels[view.labelled], 2, source)
     rows = view.candidates(1)
     flips = dict(
         zip(rows.tolist(), strategy.flips(head, Points(view.features, rows), unit, source).tolist(), strict=True)

@@ -47,8 +47,8 @@ def test_it_equals_adding_each_label_where_means_have_left_the_simplex() -> None
 def test_with_the_pool_as_its_basis_it_equals_retraining_the_exact_process() -> None:
     pool = make_pool(25, 3, seed=3)
     s = process(pool, [0, 1], basis=(pool.features, pool.probs), noise=1e-2)
-    K = np.exp(-((pool.features[:, None] - pool.features) ** 2).sum(2) / s._kernel.input_bandwidth)
-    K *= np.exp(-((pool.probs[:, None] - pool.probs) ** 2).sum(2) / s._kernel.output_bandwidth)
+    K = np.exp(-((pool.features[:, None] - pool.features) ** 2).sum(2) / s.parts.kernel.input_bandwidth)
+    K *= np.exp(-((pool.probs[:, None] - pool.probs) ** 2).sum(2) / s.parts.kernel.output_bandwidth)
 
     def mean(rows: list[int], residuals: np.ndarray) -> np.ndarray:
         weights = np.linalg.solve(K[np.ix_(rows, rows)] + 1e-2 * np.eye(len(rows)), residuals)

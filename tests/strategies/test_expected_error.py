@@ -11,7 +11,7 @@ from tests.pools import make_pool
 from tests.strategies.pools import make_arrays, view_for
 from understudy import Surrogate
 from understudy.errors import UnderstudyError
-from understudy.strategies.expected_error import ExpectedError, expected_risk, likeliest
+from understudy.strategies.expected_error import ExpectedError, expected_risk, most_probable_classes
 from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.view import PoolView
 
@@ -64,7 +64,7 @@ def test_the_exchange_of_a_class_equals_all_classes_anew(n_classes: int, clip: b
     means = rng.dirichlet(np.ones(n_classes), 7)
     means[0] = 1 / n_classes  # all tie
     at, ratios = rng.dirichlet(np.ones(n_classes), 4), rng.uniform(-0.5, 1, (4, 7))
-    weights, labels = likeliest(torch.from_numpy(at), n_classes)
+    weights, labels = most_probable_classes(torch.from_numpy(at), n_classes)
     ours = expected_risk(torch.from_numpy(means), torch.from_numpy(ratios), torch.from_numpy(at), labels, weights, clip)
     for i in range(4):
         moved = [risk(means + ratios[i][:, None] * (np.eye(n_classes)[y] - at[i]), clip) for y in range(n_classes)]

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from understudy.errors import UnderstudyError
-from understudy.strategies.draws import torch_generator
 from understudy.strategies.gcn import GraphNetwork, Normalisation, SequentialGCN, SimilarityGraph
+from understudy.strategies.randomness import torch_generator
 from understudy.strategies.registry import make_strategy
 from understudy.strategies.view import Picks, PoolView
 

@@ -117,7 +117,7 @@ def test_parts_of_rows_are_errors(name: str) -> None:
         ({"prefilter": 0}, "prefilter must be a whole number of at least 1"),
         ({"uncertainty": "doubt"}, "uncertainty must be one of entropy"),
         ({"centres": "modes"}, "centres must be one of means, medoids"),
-        ({"centres": "medoids", "weighted": True}, "weights move means, not medoids"),
+        ({"centres": "medoids", "weighted": True}, "weighted=True works with means only"),
     ],
 )
 def test_bad_settings_are_errors(settings: dict[str, Any], message: str) -> None:

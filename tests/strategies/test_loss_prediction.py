@@ -115,7 +115,7 @@ def test_the_learner_feels_the_module_up_to_the_detach_epoch_and_not_at_all_afte
 
 def test_what_is_minimised_is_the_usual_loss_and_the_weighted_loss_of_pairs() -> None:
     hook, step = begun(LossPredictionHook(weight=0.3, margin=2.0)), a_step(0)
-    predicted = hook.trained(step.hidden)
+    predicted = hook.trained_module(step.hidden)
     expected = step.losses.mean(1) + 0.3 * margin_loss(predicted, step.losses, 2.0)
     torch.testing.assert_close(hook.loss(step), expected)
 
@@ -144,7 +144,7 @@ def test_the_module_is_a_small_layer_on_every_layer_and_one_on_all_of_those() ->
     assert last.shape == (32, 1)
     seen = [torch.relu(step.hidden[0][1] @ first + a), torch.relu(step.hidden[1][1] @ second + b)]
     literal = (torch.cat(seen, 1) @ last + c)[:, 0]
-    torch.testing.assert_close(hook.trained(step.hidden)[1], literal)
+    torch.testing.assert_close(hook.trained_module(step.hidden)[1], literal)
 
 
 def test_one_item_has_nobody_to_be_compared_with() -> None:
@@ -205,8 +205,8 @@ def test_it_learns_along_with_a_network() -> None:
     images, labels = stripes(20)
     hook = LossPredictionHook()
     model = Network(recipe=Recipe(learning_rate=0.05, batch_size=8, epochs=1)).fit(images, labels, 2, hook=hook)
-    assert hook.trained.widths == (64, 128, 256, 512)
-    assert hook.trained.last.weight.shape == (1, 512, 1)
+    assert hook.trained_module.widths == (64, 128, 256, 512)
+    assert hook.trained_module.last.weight.shape == (1, 512, 1)
     predicted = hook.predict([torch.from_numpy(layer) for layer in model.activations(images)])
     assert predicted.shape == (20,)
     assert float(predicted.std()) > 0
@@ -219,7 +219,9 @@ def test_predictions_come_in_blocks_of_the_rows_asked_for(dtype: torch.dtype) ->
     whole = hook.predict(layers, model=1)
     assert whole.dtype == dtype
     assert not whole.requires_grad
-    torch.testing.assert_close(whole.float(), hook.trained([layer.float().expand(2, -1, -1) for layer in layers])[1])
+    torch.testing.assert_close(
+        whole.float(), hook.trained_module([layer.float().expand(2, -1, -1) for layer in layers])[1]
+    )
     rows = torch.tensor([3, 3, 49, 0, *range(20)])
     torch.testing.assert_close(hook.predict(layers, rows, model=1, rows_per_block=7), whole[rows])
 
@@ -276,4 +278,4 @@ def test_a_part_of_a_hook_knows_what_was_learnt_along_with_one_model() -> None:
         torch.testing.assert_close(part.predict(layers), together.predict(layers, model=j))
         np.testing.assert_array_equal(part.history[:, 0], together.history[:, j])
         assert part.history.shape[1] == 1
-    assert len(together.trained.last.weight) == 3  # still whole
+    assert len(together.trained_module.last.weight) == 3  # still whole

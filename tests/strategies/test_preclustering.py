@@ -9,7 +9,7 @@ import torch
 
 from tests.strategies.test_clusters import blobs
 from understudy.errors import UnderstudyError
-from understudy.strategies.clusters import alternated, k_medoids
+from understudy.strategies.clusters import alternate_medoids, k_medoids
 from understudy.strategies.points import Points
 from understudy.strategies.preclustering import (
     Mixture,
@@ -56,9 +56,9 @@ def test_the_best_of_several_samples_is_near_the_best_of_all_medoids(seed: int) 
 
 
 def test_medoids_do_not_move_where_nothing_is_gained() -> None:
-    assert alternated(torch.zeros(6, 2, dtype=torch.float64), torch.tensor([3, 5])).tolist() == [3, 5]
+    assert alternate_medoids(torch.zeros(6, 2, dtype=torch.float64), torch.tensor([3, 5])).tolist() == [3, 5]
     line = torch.tensor([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]], dtype=torch.float64)
-    assert alternated(line, torch.tensor([0, 3])).tolist() == [1, 4]
+    assert alternate_medoids(line, torch.tensor([0, 3])).tolist() == [1, 4]
 
 
 def test_a_sample_is_enough_for_a_large_pool() -> None:
@@ -204,7 +204,7 @@ def test_it_learns_where_the_caller_wants_no_gradients() -> None:
     ("settings", "message"),
     [
         ({"coarse": 0}, "coarse must be a whole number of at least 1; got 0"),
-        ({"fine": 5}, "fine must be as many clusters as coarse, 20, or more; got 5"),
+        ({"fine": 5}, "fine must be at least coarse, 20 clusters; got 5"),
         ({"width": 0.0}, "width must be a number above 0"),
         ({"width": float("inf")}, "width must be a number above 0"),
         ({"penalty": 0.0}, "penalty must be a number above 0"),

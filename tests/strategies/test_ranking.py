@@ -16,7 +16,7 @@ def test_the_highest_come_first_and_ties_go_to_the_lowest_row() -> None:
 
 
 def test_what_is_no_number_is_an_error() -> None:
-    with pytest.raises(UnderstudyError, match="not numbers"):
+    with pytest.raises(UnderstudyError, match="scores are NaN"):
         top(torch.tensor([0, 1]), torch.tensor([1.0, torch.nan]), 1)
 
 

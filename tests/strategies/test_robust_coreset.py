@@ -138,8 +138,8 @@ def test_only_some_rows_of_a_large_pool_are_looked_at() -> None:
         ({"outliers": 1.0}, "outliers must be a number of at least 0 and below 1"),
         ({"outliers": -0.1}, "outliers must be a number of at least 0 and below 1"),
         ({"max_points": 0}, "max_points must be a whole number of at least 1"),
-        ({"time_limit": 0.0}, "time_limit must be seconds above 0"),
-        ({"time_limit": float("nan")}, "time_limit must be seconds above 0"),
+        ({"time_limit": 0.0}, "time_limit must be more than 0 seconds"),
+        ({"time_limit": float("nan")}, "time_limit must be more than 0 seconds"),
     ],
 )
 def test_wrong_settings_are_errors(settings: dict[str, Any], message: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.strategies.pools import make_arrays
 from understudy.errors import UnderstudyError
 from understudy.learners.heads import Head
-from understudy.learners.named import make_learner
+from understudy.learners.registry import make_learner
 from understudy.learners.training import Recipe
 from understudy.loop import ActiveLoop
 from understudy.strategies.protocol import Strategy
@@ -50,9 +50,9 @@ def test_as_published_it_chooses_by_least_confidence() -> None:
 
 
 def test_what_cannot_be_wrapped_is_refused() -> None:
-    with pytest.raises(UnderstudyError, match="must be a strategy, as make_strategy gives one; got 'margin'"):
+    with pytest.raises(UnderstudyError, match=r"must be a strategy, e.g. from make_strategy; got 'margin'"):
         make_strategy("selection_via_proxy", strategy="margin")
-    with pytest.raises(UnderstudyError, match="Bgadl makes up items"):
+    with pytest.raises(UnderstudyError, match="Bgadl generates training items"):
         SelectionViaProxy(make_strategy("bgadl"))
 
 

@@ -13,11 +13,11 @@ from tests.strategies.pools import make_arrays
 from understudy.errors import UnderstudyError
 from understudy.strategies.subquery import (
     Subquery,
-    central,
     descend,
     error_reduction,
-    harmonic,
+    harmonic_solution,
     leaves,
+    most_central,
     neighbour_graph,
 )
 from understudy.strategies.view import PoolView
@@ -60,7 +60,7 @@ def one_hot(truth: Any, rows: list[int]) -> dict[int, Array]:
 def fast(W: Array, truth: Any, u: int) -> tuple[Tensor, Tensor]:
     """f and G where the rows from u on are labelled."""
     known = torch.from_numpy(np.eye(3)[truth[u:]])
-    f, delta = harmonic(csr_array(W), u, known, PRIOR)
+    f, delta = harmonic_solution(csr_array(W), u, known, PRIOR)
     return f, torch.linalg.inv(delta)
 
 
@@ -157,7 +157,7 @@ def test_leaves_and_centres_of_a_cluster() -> None:
     assert leaves(children, 4, 6) == [0, 1, 2, 3]
     assert leaves(children, 4, 5) == [1, 2]
     assert leaves(children, 4, 2) == [2]
-    assert central(np.array([[0.0], [9.0], [1.0], [1.2]]), [0, 2, 3]) == 2
+    assert most_central(np.array([[0.0], [9.0], [1.0], [1.2]]), [0, 2, 3]) == 2
 
 
 # -- bounds -------------------------------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def test_a_label_that_the_learner_was_trained_on_may_change(
     assert (row in chosen) == (change == "lost")
     assert strategy.surrogate is not None
     if change == "changed":
-        assert strategy.surrogate._ledger.answers[row].label == labels[row]
+        assert strategy.surrogate.parts.ledger.answers[row].label == labels[row]
 
 
 @BOTH
@@ -161,7 +161,7 @@ def test_a_pool_is_known_again_in_a_new_view(arrays: Arrays, method: Method, kin
     strategy.select(PoolView(labels, N_CLASSES, features=features.copy(), probs=arrays.probs, round=1), 2, rng)
     assert strategy.surrogate is same
     assert same is not None
-    assert same._ledger.accuracy()[1] == 2  # each label was a test of the predictions before
+    assert same.parts.ledger.accuracy()[1] == 2  # each label was a test of the predictions before
 
 
 @BOTH
@@ -268,8 +268,8 @@ def test_the_default_is_the_new_method_and_needs_no_learner() -> None:
         ({"basis_size": 0}, "basis_size"),
         ({"width": -1.0}, "width"),
         ({"blind": "yes"}, "blind must be True or False; got 'yes'"),
-        ({"link": "softmax"}, "method 'understudy' has no use for link; leave it out, or give method='paper'"),
-        ({"method": "paper", "bias": 0.1}, "method 'paper' has no use for bias"),
+        ({"link": "softmax"}, "method 'understudy' does not use link; leave it out, or pass method='paper'"),
+        ({"method": "paper", "bias": 0.1}, "method 'paper' does not use bias"),
         ({"method": "papers"}, "method must be one of"),
         ({"basis": [[0.0]]}, "has no option 'basis'"),
     ],
@@ -360,7 +360,7 @@ def test_correcting_a_label_that_the_learner_was_trained_on_is_no_test_of_it(
     assert strategy.memory() == before
     assert strategy.surrogate is not None
     if not blind:
-        assert strategy.surrogate._ledger.answers[corrected].label == labels[corrected]
+        assert strategy.surrogate.parts.ledger.answers[corrected].label == labels[corrected]
     labels[33] = arrays.truth[33]  # a new one is a test all the same
     strategy.tell(np.array([33]), arrays.truth[[33]])
     assert strategy.memory()["judged"] == 4

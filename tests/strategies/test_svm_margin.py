@@ -171,7 +171,7 @@ def test_the_solver_is_stopped_where_it_would_not_end_and_says_so(
     machines = train_machines(gram, np.where(truth[:300] == 1, 1.0, -1.0)[None], penalty=1e4, max_steps=2_000)
     assert steps == [2_000]
     assert np.isfinite(machines.alphas).all()
-    assert "has not converged after 2000 steps; a penalty below 10000 helps" in caplog.text
+    assert "has not converged after 2000 steps; a penalty below 10000 may help" in caplog.text
 
 
 def test_the_mean_of_the_features_is_that_of_all_blocks() -> None:

@@ -98,7 +98,7 @@ def test_picks_depend_on_the_ranks() -> None:
         strategy = TaVaal(**SMALL)
         view = view_for(strategy, make_arrays(), [1, 2, 3, 10, 20])
         if constant:
-            for layer in strategy.hook.trained.parameters:
+            for layer in strategy.hook.trained_module.parameters:
                 layer.detach().zero_()
         chosen.append(strategy.select(view, 35, np.random.default_rng(0)).rows.tolist())
     assert chosen[0] != chosen[1]

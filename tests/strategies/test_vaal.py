@@ -104,7 +104,7 @@ def test_published_settings_are_the_default() -> None:
 
 def test_a_training_that_ran_away_is_an_error() -> None:
     view = PoolView(np.where(np.arange(20) < 6, 0, -1), 3, features=make_arrays(20).features)
-    with pytest.raises(UnderstudyError, match="not numbers"):
+    with pytest.raises(UnderstudyError, match="scores are NaN"):
         Vaal(iterations=4, learning_rate=1e30, batch_size=4).select(view, 2, np.random.default_rng(0))
 
 

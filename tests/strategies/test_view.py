@@ -55,14 +55,14 @@ def test_a_view_after_new_labels_keeps_what_the_learner_said() -> None:
     assert later.round == 3
     assert later.candidates(1).tolist() == [4]
     assert view.candidates(1).tolist() == [1, 3, 4]
-    with pytest.raises(UnderstudyError, match="a pool keeps its rows"):
+    with pytest.raises(UnderstudyError, match="pass one per row"):
         view.after([0, 1])
 
 
 def test_a_subset_does_not_go_unnoticed(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "understudy"):
         PoolView(np.full(5000, -1), 2).candidates(5, 1000, np.random.default_rng(0))
-    assert "only 1,000 of 5,000 open rows are looked at" in caplog.text
+    assert "considering a random sample of 1,000 of 5,000 open rows" in caplog.text
 
 
 def test_a_subset_is_drawn_from_the_open_rows_and_never_too_small() -> None:
@@ -72,32 +72,32 @@ def test_a_subset_is_drawn_from_the_open_rows_and_never_too_small() -> None:
     assert subset == sorted(subset)
     assert len(view.candidates(20, 10, rng)) == 20
     assert len(view.candidates(5, 200, rng)) == 100
-    with pytest.raises(UnderstudyError, match="give rng"):
+    with pytest.raises(UnderstudyError, match="pass rng"):
         view.candidates(5, 10)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"labels": [0.0, 1.0]}, "labels must be one whole number a row"),
-        ({"labels": []}, "labels must be one whole number a row"),
-        ({"labels": [[0], [1]]}, "labels must be one whole number a row"),
+        ({"labels": [0.0, 1.0]}, "labels must be one integer per row"),
+        ({"labels": []}, "labels must be one integer per row"),
+        ({"labels": [[0], [1]]}, "labels must be one integer per row"),
         ({"labels": [0, 2, -1, -1, -1]}, "labels must be -1 to 1 for 2 classes; got -1 to 2"),
         ({"labels": [-2, 0, -1, -1, -1]}, "got -2 to 0"),
         ({"n_classes": 0}, "n_classes must be a whole number of at least 1"),
         ({"n_classes": "two"}, "n_classes must be a whole number"),
         ({"pending": [5]}, "pending must be rows 0 to 4; got 5 to 5"),
         ({"skipped": [-1]}, "skipped must be rows 0 to 4; got -1"),
-        ({"skipped": [True, False]}, "skipped must be numbers of rows; got bool"),
+        ({"skipped": [True, False]}, "skipped must be a list of row numbers; got bool"),
         ({"features": np.ones((4, 2))}, r"the first for the 5 rows; got shape \(4, 2\)"),
         ({"features": np.ones(5)}, "features must have 2 axes"),
         ({"features": 1.0}, "features must have 2 axes"),
         ({"features": np.array([["a"]] * 5)}, "features must be numbers"),
-        ({"features": [[1.0], [2.0], [np.nan], [0.0], [0.0]]}, "row 2 has some that are not"),
-        ({"hidden": [[1.0], [2.0], [0.0], [0.0], [np.inf]]}, "hidden must be finite numbers, but row 4"),
+        ({"features": [[1.0], [2.0], [np.nan], [0.0], [0.0]]}, "must be finite, but row 2 is not"),
+        ({"hidden": [[1.0], [2.0], [0.0], [0.0], [np.inf]]}, "hidden must be finite, but row 4"),
         ({"probs": np.full((5, 3), 1 / 3)}, "probs must have 2 classes"),
-        ({"probs": np.full((5, 2), 0.7)}, "take the softmax first"),
-        ({"probs": [[-0.5, 1.5]] * 5}, "take the softmax first"),
+        ({"probs": np.full((5, 2), 0.7)}, "apply a softmax first"),
+        ({"probs": [[-0.5, 1.5]] * 5}, "apply a softmax first"),
         ({"stochastic": np.full((5, 2), 0.5)}, "stochastic must have 3 axes"),
         ({"gradient_norms": np.ones((5, 1))}, "gradient_norms must have 1 axis"),
         ({"activations": [np.ones((5, 2)), np.ones((3, 2))]}, "activations must have 2 axes"),
@@ -120,7 +120,7 @@ def test_too_few_labels_are_said() -> None:
 
 
 def test_needs_are_of_what_a_view_holds() -> None:
-    with pytest.raises(UnderstudyError, match="nobody can supply"):
+    with pytest.raises(UnderstudyError, match="unknown need"):
         Needs(frozenset({"gold"}))  # type: ignore[arg-type]
-    with pytest.raises(UnderstudyError, match="how many"):
+    with pytest.raises(UnderstudyError, match="number of passes"):
         Needs(frozenset({"stochastic"}))

@@ -14,7 +14,7 @@ from understudy.learners.protocol import Job
 from understudy.learners.training import Recipe
 from understudy.strategies.registry import make_strategy
 from understudy.strategies.view import PoolView
-from understudy.strategies.weight_schedule import DecayHook, DistillationHook, WeightSchedule, distilled
+from understudy.strategies.weight_schedule import DecayHook, DistillationHook, WeightSchedule, distillation_loss
 
 RNG = np.random.default_rng(0)
 SIZES = (600, 800, 1000, 2000)
@@ -104,12 +104,12 @@ def test_the_loss_of_a_taught_item_is_the_literal_one() -> None:
     for i in range(5):
         p, q = (taught[i] / 6).softmax(0), (logits[i] / 6).softmax(0)
         expected.append(0.7 * losses[i] + 0.3 * 36 * (p * (p / q).log()).sum())
-    torch.testing.assert_close(distilled(losses, logits, taught, 0.3, 6.0), torch.stack(expected))
+    torch.testing.assert_close(distillation_loss(losses, logits, taught, 0.3, 6.0), torch.stack(expected))
 
 
 def test_a_student_who_agrees_with_the_teacher_pays_only_for_the_labels() -> None:
     logits = torch.randn(4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    paid = distilled(torch.ones(4, dtype=torch.float64), logits, logits + 3, 0.5, 6.0)
+    paid = distillation_loss(torch.ones(4, dtype=torch.float64), logits, logits + 3, 0.5, 6.0)
     torch.testing.assert_close(paid, torch.full((4,), 0.5, dtype=torch.float64))
 
 
@@ -165,9 +165,9 @@ def test_each_item_is_compared_with_what_the_teacher_said_of_it() -> None:
 
 def test_teachers_that_cannot_teach_are_refused() -> None:
     strategy = WeightSchedule(distillation=True)
-    with pytest.raises(UnderstudyError, match="a teacher with logits, which object lacks"):
+    with pytest.raises(UnderstudyError, match="a teacher with logits, which object does not have"):
         HEAD.fit(FEATURES, LABELS, 3, hook=strategy.training_hook(object(), RNG))
-    with pytest.raises(UnderstudyError, match="the teacher knows 3 classes, but 4 are to be learnt"):
+    with pytest.raises(UnderstudyError, match="the teacher has 3 classes, but 4 are to be learnt"):
         HEAD.fit(FEATURES, LABELS, 4, hook=strategy.training_hook(teacher(), RNG))
 
 

@@ -3,7 +3,7 @@
 import importlib.util
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -111,6 +111,15 @@ class Desk:
 
     def press(self, key: str) -> None:
         self.page.keyboard.press(key)
+
+    def open_windows(self, look: Callable[[str], None]) -> None:
+        """Open the windows that keys open, one after another, and look at each."""
+        for key, window in (("?", "help-dialog"), ("/", "find-class")):
+            self.press(key)
+            self.get(window).wait_for()
+            look(window)
+            self.press("Escape")
+            self.get(window).wait_for(state="detached")
 
     def seen(self, other_than: int | None = None) -> Seen:
         """The item that waits for an answer, as soon as one does."""

@@ -79,3 +79,52 @@ FOCUS: Final = """() => {
   const shows = (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== "none";
   return { name: e.dataset.testid ?? e.id ?? e.tagName, shows };
 }"""
+
+# Words that lie over the caption of what they belong to, or reach out of their own frame.
+COVERS: Final = """() => {
+  const hit = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
+  // With what hangs out of it, where it hides nothing.
+  const boxOf = (e) => {
+    const { left, right, top, bottom, width } = e.getBoundingClientRect();
+    const hangs = getComputedStyle(e).overflowY === "visible" ? Math.max(bottom, top + e.scrollHeight) : bottom;
+    return { left, right, top, bottom: hangs, width };
+  };
+  const faults = [];
+  for (const caption of document.querySelectorAll(".item-id, .tile-foot, figcaption")) {
+    const frames = [...caption.parentElement.children].filter((e) => e !== caption && e.checkVisibility());
+    for (const frame of frames)
+      if (hit(frame.getBoundingClientRect(), caption.getBoundingClientRect()))
+        faults.push(`covers its caption “${caption.innerText}”: ` + frame.outerHTML.slice(0, 100));
+  }
+  const parts = [...document.querySelectorAll(".view > *, .label > *:not(dialog), .panel > *")]
+    .filter((e) => e.checkVisibility());
+  for (const part of parts)
+    for (const other of parts)
+      if (part.parentElement === other.parentElement && part.compareDocumentPosition(other) & 4
+        && !part.matches(".unseen") && !other.matches(".grid-foot, .unseen")
+        && hit(boxOf(part), boxOf(other)))
+        faults.push("lies over what follows: " + part.outerHTML.slice(0, 60) + " | " + other.outerHTML.slice(0, 60));
+  for (const e of document.querySelectorAll(".thumb-text, .text-frame p, .class-name, .bar-name, .stat"))
+    if (e.checkVisibility() && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "visible")
+      if (getComputedStyle(e).display !== "inline") faults.push("reaches out: " + e.outerHTML.slice(0, 100));
+  return faults;
+}"""
+
+# An item or a list of answers that is squeezed until nobody can use it.
+CRUSHED: Final = """() => [[".stage", 100], [".side .classes", 80], [".tiles", 80]].flatMap(([name, least]) => {
+  const height = document.querySelector(name)?.getBoundingClientRect().height;
+  return height !== undefined && height < least ? [`${name} is only ${Math.round(height)} high`] : [];
+})"""
+
+# A page that must be pushed sideways; a window whose close button cannot be reached.
+TOO_WIDE: Final = """() => {
+  const faults = [];
+  for (const e of [document.scrollingElement, document.getElementById("main"), document.querySelector("dialog")])
+    if (e && e.scrollWidth > e.clientWidth + 1)
+      faults.push(`${e.tagName} is ${e.scrollWidth} wide of ${e.clientWidth}`);
+  const close = document.querySelector("dialog [aria-label=Close]")?.getBoundingClientRect();
+  if (close && (close.top < 0 || close.bottom > innerHeight || close.right > innerWidth))
+    faults.push("the window's close button is out of sight");
+  return faults;
+}"""

@@ -1,6 +1,7 @@
 """Tokens, passwords, names: nobody comes in without, and nobody acts as another."""
 
 import json
+import socket
 import stat
 import uuid
 from collections import Counter
@@ -13,9 +14,19 @@ import pytest
 from fastapi.routing import iter_route_contexts
 
 from tests.web.serving import Served, served
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.sessions.session import Session
-from understudy.web.access import Access, Tries, allowed_hosts, check_names, client_network, is_loopback, name_in
+from understudy.web.access import (
+    Access,
+    Tries,
+    access_for,
+    allowed_hosts,
+    check_access,
+    check_names,
+    client_network,
+    is_loopback,
+    name_in,
+)
 from understudy.web.app import create_app
 from understudy.web.tokens import Tokens
 
@@ -71,7 +82,7 @@ def test_no_call_takes_the_name_of_another(team: Served) -> None:
             if path == "/api/login" or "annotator" not in query | set(fields.get("properties", {})):
                 continue
             values = {"annotator": "bob", "item": 1, "items": [1], "label": 1, "key": uuid.uuid4().hex, "name": "new",
-                      "what": "skipped"}  # fmt: skip
+                      "what": "skipped", "labels": True}  # fmt: skip
             sent = {name: value for name, value in values.items() if name in fields.get("properties", {})}
             answer = team.client.request(
                 method,
@@ -232,11 +243,48 @@ def test_an_address_that_others_can_reach_needs_tokens_or_a_password() -> None:
     for host in ("0.0.0.0", "192.0.2.1"):
         with pytest.raises(UnderstudyError, match="--annotators"):
             allowed_hosts(host, guarded=False)
-    assert allowed_hosts("0.0.0.0", guarded=True) is None
-    hosts = allowed_hosts("192.0.2.1", guarded=True)
-    assert hosts is not None
+    for host in ("0.0.0.0", "192.0.2.1"):
+        hosts = allowed_hosts(host, guarded=True)
+        assert {"localhost", socket.gethostname().lower()} <= hosts
+        assert "evil.example" not in hosts
     assert "192.0.2.1" in hosts
-    assert "evil.example" not in hosts
+
+
+def test_off_loopback_strangers_names_are_refused_and_addresses_are_not(tmp_path: Path) -> None:
+    rule, _ = access_for(tmp_path, "0.0.0.0", annotators="ann", allow_host="label.example.org, Other.example.")
+    own = socket.gethostname().lower()
+    for host in (own, f"{own.partition('.')[0]}.local", "localhost:8000", "192.0.2.7:8000", "[2001:db8::1]:8000"):
+        assert rule.is_host(host), host
+    for host in ("label.example.org", "LABEL.example.org:443", "other.example"):
+        assert rule.is_host(host), host
+    for host in ("evil.example", "192.0.2.7.nip.io:8000", "x.label.example.org", "", "1.2.3", "0x7f.1"):
+        assert not rule.is_host(host), host
+
+
+def test_on_loopback_a_reverse_proxy_may_call_by_its_name(tmp_path: Path) -> None:
+    rule, _ = access_for(tmp_path, "127.0.0.1", allow_host="label.example.org")
+    assert rule.is_host("label.example.org")
+    assert rule.is_host("127.0.0.1:8000")
+    for host in ("evil.example", "192.0.2.7:8000"):
+        assert not rule.is_host(host), host
+
+
+@pytest.mark.parametrize("given", ["", "a,,b", "a:8000", "http://a", "*", "a b", "a/b", "user@a"])
+def test_names_to_allow_are_checked(given: str) -> None:
+    with pytest.raises(UsageError, match="host names without a port"):
+        check_access("127.0.0.1", None, None, given)
+
+
+def test_a_stranger_s_name_for_a_server_that_others_reach_is_refused(session: Session, tmp_path: Path) -> None:
+    rule, links = access_for(tmp_path, "0.0.0.0", annotators="ann")
+    bearer = {"Authorization": f"Bearer {links['ann']}"}
+    with served(session, rule) as running:
+        assert running.client.get("/api/status", headers=bearer).status_code == 200
+        assert running.client.get("/api/status", headers=bearer | {"Host": "192.0.2.7"}).status_code == 200
+        for path in ("/", "/api/status", f"/?token={links['ann']}"):
+            answer = running.client.get(path, headers=bearer | {"Host": "rebound.example"})
+            assert answer.status_code == 403
+            assert "--allow-host" in answer.json()["detail"]
 
 
 def test_the_name_in_a_host_header() -> None:

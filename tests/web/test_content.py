@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.data.test_heic import heic
 from tests.web.serving import Served
 from understudy.data.items import ArrayImages, ImageFiles, Texts
 from understudy.data.pool import Pool
@@ -57,6 +58,15 @@ def test_other_pictures_are_converted_without_loss(tmp_path: Path, name: str) ->
     found = Contents().content(pool_of(path), 0)
     assert found.media_type == "image/png"
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(found.body))), np.asarray(Image.open(path)))
+
+
+def test_photographs_in_heic_are_converted(tmp_path: Path) -> None:
+    (tmp_path / "a.heic").write_bytes(heic(size=(60, 40)))
+    for look in (Contents().content, Contents().thumbnail):
+        found = look(pool_of(tmp_path / "a.heic"), 0)
+        assert found.media_type in ("image/png", "image/jpeg")
+        with Image.open(io.BytesIO(found.body)) as shown:
+            assert shown.size == (60, 40)
 
 
 def test_sixteen_bits_of_grey_are_converted(tmp_path: Path) -> None:

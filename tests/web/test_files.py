@@ -9,7 +9,7 @@ import pytest
 
 from tests.waiting import wait_until
 from tests.web.serving import Served
-from understudy.labels.formats import FORMATS
+from understudy.labels.formats import FORMATS, READERS
 from understudy.sessions.session import Session
 from understudy.web.guard import MAX_IMPORT_BYTES, Guard
 
@@ -48,6 +48,15 @@ def test_every_format_is_a_download_or_says_why_not(server: Served, name: str) -
     assert answer.headers["cache-control"] == "no-store"
     if answer.headers["content-type"] == "application/zip":
         assert zipfile.ZipFile(io.BytesIO(answer.content)).testzip() is None
+
+
+def test_the_formats_are_listed_as_people_choose_them(server: Served) -> None:
+    cards = {card["format"]: card for card in server.client.get("/api/formats").json()}
+    assert list(cards) == list(FORMATS)
+    assert cards["csv"]["suffixes"] == [".csv", ".tsv"]
+    assert cards["csv"]["holds"].startswith("One line a label")
+    assert [name for name, card in cards.items() if not card["suffixes"]] == [n for n in FORMATS if n not in READERS]
+    assert [name for name, card in cards.items() if card["is_of_model"]][-1] == "model"
 
 
 def test_what_cannot_be_read_or_is_too_much_is_refused(server: Served) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 
@@ -15,10 +16,15 @@ from understudy.sessions.session import Session
 from understudy.web.session_holder import SessionHolder
 
 
-def statuses(lines: Iterator[str]) -> Iterator[dict[str, object]]:
+def events_of(lines: Iterator[str], kind: str) -> Iterator[dict[str, Any]]:
+    """The data of the events of one kind."""
     for line in lines:
-        if line.startswith("data: "):
-            yield json.loads(line.removeprefix("data: "))
+        if line == f"event: {kind}":
+            yield json.loads(next(lines).removeprefix("data: "))
+
+
+def statuses(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    return events_of(lines, "status")
 
 
 def label(server: Served, item: int) -> int:
@@ -135,3 +141,25 @@ def test_a_hundred_listeners_need_one_thread(server: Served) -> None:
             return watching
 
     assert asyncio.run(listen()) == sum(thread.name == "live" for thread in threading.enumerate())
+
+
+def test_a_second_tab_hears_that_its_item_was_decided_in_the_first(server: Served) -> None:
+    who = {"annotator": "two tabs"}
+
+    def ask() -> dict[str, Any]:
+        return dict(httpx.post(f"{server.url}/api/next", json=who, timeout=None).json())
+
+    first = ask()
+    assert ask()["lease"] == first["lease"], "both tabs have the same item"
+    with server.client.stream("GET", "/api/live", params=who) as second_tab:
+        leases = events_of(second_tab.iter_lines(), "lease")
+        assert next(leases) == {"item": first["item"], "lease": first["lease"]}, "what it has, at once"
+        body = {"item": first["item"], "label": 1, "key": uuid.uuid4().hex} | who
+        told = httpx.post(f"{server.url}/api/labels", json=body, timeout=None).json()["next"]
+        assert told["lease"] > first["lease"]
+        assert next(leases) == {"item": told["item"], "lease": told["lease"]}
+        undone = httpx.post(f"{server.url}/api/undo", json=who | {"key": uuid.uuid4().hex}, timeout=None).json()["next"]
+        assert undone["item"] == first["item"]
+        assert undone["lease"] > told["lease"], "the same item again, but later"
+        assert next(leases) == {"item": undone["item"], "lease": undone["lease"]}
+    httpx.post(f"{server.url}/api/release", json=who, timeout=None)

@@ -36,12 +36,7 @@ def walk(person: Desk, look: Callable[[str], None]) -> None:
     person.page.locator(".why-words").wait_for()
     person.press("s")
     look("label")
-    for key, dialog in (("?", "help-dialog"), ("/", "find-class")):
-        person.press(key)
-        person.get(dialog).wait_for()
-        look(dialog)
-        person.press("Escape")
-        person.get(dialog).wait_for(state="detached")
+    person.open_windows(look)
     person.get("settings").click()
     person.page.locator("summary", has_text="Change keys").click()
     look("settings")

@@ -1,8 +1,11 @@
 """Two people at once, and a server that is killed while keys are being pressed: no label twice, none lost."""
 
 import socket
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,14 +20,12 @@ if TYPE_CHECKING:
 
 chromium = browser.chromium
 EACH = 100
+UNDERSTUDY = (str(Path(sys.executable).with_name("understudy")),)
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killable]:
-    with socket.socket() as some:
-        some.bind(("127.0.0.1", 0))
-        port = some.getsockname()[1]
-    made = Killable(tmp_path_factory.mktemp("team") / "project", port)
+    made = Killable(tmp_path_factory.mktemp("team") / "project", free_port())
     made.start()
     try:
         made.until_ready()
@@ -96,6 +97,46 @@ def test_a_server_killed_under_the_keys_loses_nothing_and_doubles_nothing(
     assert {entry["key"]: 1 for entry in accepted} == {key: n for key, n in by_key.items() if key != taken_back["key"]}
     labels = {item: marks["Cleo"].label for item, marks in Record.from_events(stored).labels.items() if "Cleo" in marks}
     assert labels == {entry["item"]: entry["label"] for entry in accepted}
+
+
+def test_a_backup_made_under_the_keys_of_two_people_opens_in_the_browser(
+    chromium: "Browser", server: Killable, tmp_path: Path
+) -> None:
+    file, again = tmp_path / "copy.zip", tmp_path / "again"
+    with desk(chromium, server.url, "Dana") as dana, desk(chromium, server.url, "Eli") as eli:
+        keys = dana.keys()
+        for person in (dana, eli) * 5:
+            press_right(person, keys)
+        for person in (dana, eli):
+            person.until_sent()
+        known = {entry["key"] for person in (dana, eli) for entry in person.accepted()}
+        backup = subprocess.Popen([*UNDERSTUDY, "backup", str(server.project), str(file)])
+        while backup.poll() is None:
+            for person in (dana, eli):
+                press_right(person, keys)
+        assert backup.returncode == 0
+        dana.require_calm()
+    assert subprocess.run([*UNDERSTUDY, "restore", str(file), str(again)]).returncode == 0
+    kept = events(again)
+    assert kept == events(server.project)[: len(kept)]
+    assert known <= {event.key for event in kept}
+    second = Killable(again, free_port())
+    second.start()
+    try:
+        second.until_ready()
+        with desk(chromium, second.url, "Dana") as dana:
+            assert dana.labelled(len(Record.from_events(kept).effective)) == len(Record.from_events(kept).effective)
+            press_right(dana, keys)
+            dana.until_sent()
+            dana.require_calm()
+    finally:
+        second.end()
+
+
+def free_port() -> int:
+    with socket.socket() as some:
+        some.bind(("127.0.0.1", 0))
+        return int(some.getsockname()[1])
 
 
 def press_right(person: Desk, keys: dict[str, str], *, wait: bool = True) -> None:

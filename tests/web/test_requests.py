@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 import uuid
 from typing import Any
 
@@ -229,3 +230,49 @@ def test_all_calls_of_the_page_are_there(server: Served) -> None:
         "history?annotator=ann",
     ):
         assert server.client.get(f"/api/{path}").status_code == 200, path
+
+
+def change(server: Served, **changes: Any) -> httpx.Response:
+    return server.client.post("/api/settings", json={"annotator": "ann", "key": uuid.uuid4().hex, **changes})
+
+
+def test_settings_are_read_and_changed(server: Served, session: Session) -> None:
+    drawn = session.record.audit_rows
+    answer = change(server, audit_share=0.2, lease_seconds=120)
+    assert answer.status_code == 200
+    assert "more audit items, a random sample" in answer.json()["notes"][0]
+    values = {each["name"]: each["value"] for each in server.client.get("/api/settings").json()["settings"]}
+    assert (values["audit_share"], values["lease_seconds"]) == (0.2, 120)
+    assert len(session.record.audit_rows) > len(drawn)
+    assert session.record.audit_rows[: len(drawn)] == drawn
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"audit_share": 0.6},
+        {"audit_share": "0.2"},
+        {"seed": 3},
+        {"learner": "os:system"},  # code of one's own is for the console
+        {"retrain_at_most": 0},
+        {"suggestions": 1},
+    ],
+    ids=repr,
+)
+def test_a_setting_that_cannot_be_is_refused(server: Served, session: Session, wrong: dict[str, Any]) -> None:
+    before = session.record.settings
+    assert change(server, **wrong).status_code == 422
+    assert session.record.settings == before
+
+
+def test_how_long_a_decision_waited_is_taken_as_it_comes(server: Served) -> None:
+    call = {"item": 5, "label": 1, "annotator": "waiting", "key": "w1", "ago": 90.5}
+    assert server.client.post("/api/labels", json=call).status_code == 200
+    for place, path in enumerate(("skip", "dont-know", "bad", "flag")):
+        body = {"item": 6, "annotator": "waiting", "key": f"x{place}", "ago": -3.0}  # a clock that was put back
+        assert server.client.post(f"/api/{path}", json=body).status_code == 200
+    assert server.client.post("/api/labels", json=call | {"key": "w2", "ago": "long"}).status_code == 422
+    entry = server.client.get("/api/history", params={"annotator": "waiting"}).json()[-1]
+    assert time.time() - entry["at"] > 90
+    for _ in range(5):
+        server.client.post("/api/undo", json={"annotator": "waiting", "key": uuid.uuid4().hex})

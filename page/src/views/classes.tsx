@@ -15,6 +15,7 @@ interface Buttons {
   confidence?: number | null;
   counts?: boolean;
   verb?: string;
+  off?: boolean; // there is nothing to label just now
 }
 
 export function ClassButtons({
@@ -24,6 +25,7 @@ export function ClassButtons({
   confidence = null,
   counts = true,
   verb = "Label",
+  off = false,
 }: Buttons) {
   const names = classes.value;
   const keys = classKeys(names, keyMap.value);
@@ -31,7 +33,12 @@ export function ClassButtons({
   const most = Math.max(1, ...tally);
   const short = names.every((name) => name.length <= 3);
   return (
-    <div class={`classes${names.length > 20 ? " many" : ""}${short ? " short" : ""}`} role="group" aria-label="Classes">
+    <div
+      class={`classes${names.length > 20 ? " many" : ""}${short ? " short" : ""}`}
+      role="group"
+      aria-label="Classes"
+      tabIndex={off ? 0 : undefined} // without buttons to walk to, the list itself can be pushed along by keys
+    >
       {names.map((name, index) => {
         const key = keys[index] ?? null;
         const state = chosen === index ? " chosen" : guess === index ? " guess" : "";
@@ -43,11 +50,12 @@ export function ClassButtons({
             data-testid={`class-${index}`}
             title={`${verb} “${name}”${key ? ` (${shownKey(key)})` : ""}`}
             aria-keyshortcuts={key ?? undefined}
+            disabled={off}
             onClick={() => onChoose(index)}
           >
             <kbd class={key ? "" : "none"}>{key ? shownKey(key) : "·"}</kbd>
             <span class="class-name">{name}</span>
-            {guess === index && confidence !== null && <span class="confidence">{likelihood(confidence)}</span>}
+            {guess === index && confidence !== null && <span class="confidence">{likelihood(confidence, status.value?.calibration?.rough)}</span>}
             {counts && guess !== index && (
               <span class="tally" title="labels so far">
                 {tally[index] ?? 0}

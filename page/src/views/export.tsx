@@ -1,49 +1,10 @@
 // Labels out, labels in.
-import { useState } from "preact/hooks";
-import { Failure, upload } from "../api.ts";
+import { useEffect, useState } from "preact/hooks";
+import { Failure, get, upload } from "../api.ts";
 import { annotator, status } from "../state.ts";
-import { number, plural } from "../words.ts";
+import type { FormatCard } from "../types.ts";
+import { number, plural, sentence } from "../words.ts";
 
-const FORMATS: { format: string; name: string; holds: string; needs?: "model" }[] = [
-  {
-    format: "csv",
-    name: "CSV",
-    holds: "One line a label: item, class, who, when, why it was asked, model version. Opens in any spreadsheet.",
-  },
-  { format: "jsonl", name: "JSONL", holds: "The same, one JSON object a line, for programs." },
-  { format: "parquet", name: "Parquet", holds: "The same with types, for data frames." },
-  { format: "labelstudio", name: "Label Studio", holds: "The labels as Label Studio imports them." },
-  { format: "prodigy", name: "Prodigy", holds: "The labels as Prodigy’s choice recipe writes them." },
-  { format: "folders", name: "Class folders", holds: "A zip with a folder for each class, the items inside." },
-  {
-    format: "predictions-csv",
-    name: "Predictions, CSV",
-    holds: "The model’s probabilities for every item of the pool.",
-    needs: "model",
-  },
-  {
-    format: "predictions-jsonl",
-    name: "Predictions, JSONL",
-    holds: "The same, one JSON object a line.",
-    needs: "model",
-  },
-  { format: "predictions-parquet", name: "Predictions, Parquet", holds: "The same with types.", needs: "model" },
-  {
-    format: "model",
-    name: "Model",
-    holds: "A zip with the trained weights (safetensors) and a small loader.",
-    needs: "model",
-  },
-];
-
-const IMPORTS: Record<string, string> = {
-  csv: "csv",
-  jsonl: "jsonl",
-  ndjson: "jsonl",
-  parquet: "parquet",
-  json: "labelstudio",
-  zip: "folders",
-};
 const WORDS: Record<string, string> = {
   unchanged: "already there",
   repeated: "said twice in the file",
@@ -52,7 +13,7 @@ const WORDS: Record<string, string> = {
   unknown: "not in this pool",
   ambiguous: "fit more than one item",
   broken: "could not be read",
-  no_text: "have no text",
+  no_text: "are not the name of one class",
 };
 const MOST = 20 * 1024 * 1024;
 
@@ -85,13 +46,17 @@ function inWords(file: string, answer: Record<string, unknown>): Result {
   return { good: true, lines };
 }
 
-async function bring(file: File): Promise<Result> {
-  const format = IMPORTS[file.name.split(".").at(-1)?.toLowerCase() ?? ""];
-  if (!format)
-    return {
-      good: false,
-      lines: [`${file.name} is none of CSV, JSONL, Parquet, Label Studio JSON or a zip of class folders.`],
-    };
+const readable = (formats: FormatCard[]) => formats.filter(({ suffixes }) => suffixes.length > 0);
+
+const listed = (formats: FormatCard[]) => {
+  const titles = readable(formats).map(({ title }) => title);
+  return titles.length > 1 ? `${titles.slice(0, -1).join(", ")} or ${titles.at(-1)}` : (titles[0] ?? "");
+};
+
+async function bring(file: File, formats: FormatCard[]): Promise<Result> {
+  const lower = file.name.toLowerCase();
+  const format = formats.find(({ suffixes }) => suffixes.some((suffix) => lower.endsWith(suffix)))?.format;
+  if (!format) return { good: false, lines: [`${file.name} is none of ${listed(formats)}.`] };
   if (file.size > MOST)
     return {
       good: false,
@@ -108,20 +73,71 @@ async function bring(file: File): Promise<Result> {
   }
 }
 
+/** The address of a download, with what was asked for beside its format. */
+function addressOf(format: string, raw: boolean, prefix: string): string {
+  const asked = new URLSearchParams({ format });
+  if (raw) asked.set("raw", "true");
+  if (prefix.trim() !== "") asked.set("prefix", prefix.trim());
+  return `api/export?${asked.toString()}`;
+}
+
 export function ExportView() {
+  const [formats, setFormats] = useState<FormatCard[] | null>(null);
+  const [trouble, setTrouble] = useState("");
+  const [raw, setRaw] = useState(false);
+  const [prefix, setPrefix] = useState("");
   const [result, setResult] = useState<Result | null>(null);
   const [busy, setBusy] = useState(false);
   const [over, setOver] = useState(false);
+  useEffect(
+    () =>
+      void get<FormatCard[]>("api/formats").then(setFormats, (error: unknown) =>
+        setTrouble(sentence(error instanceof Failure ? error.message : String(error))),
+      ),
+    [],
+  );
   const take = async (files: FileList | null | undefined) => {
     const file = files?.[0];
-    if (!file || busy) return;
+    if (!file || busy || !formats) return;
     setBusy(true);
-    setResult(await bring(file));
+    setResult(await bring(file, formats));
     setBusy(false);
   };
-  const { model = null, trained_at: learnt = null } = status.value ?? {};
+  const { model = null, trained_at: learnt = null, kind = "image" } = status.value ?? {};
   const hasModel = model !== null;
   const ofModel = `From model ${model}${learnt === null ? "" : `, trained on ${plural(learnt, "label")}`}.`;
+  if (!formats)
+    return (
+      <p class="centre faint" role="status">
+        {trouble || "Looking up the formats…"}
+      </p>
+    );
+  const cards = (wanted: FormatCard[]) => (
+    <ul class="formats">
+      {wanted.map(({ format, title, holds, is_of_model: needsModel }) => (
+        <li key={format}>
+          {needsModel && !hasModel ? (
+            <span class="format off" data-testid={`export-${format}`} aria-disabled="true">
+              <b>{title}</b>
+              <span>{sentence(holds)} After the first training.</span>
+            </span>
+          ) : (
+            <a
+              class="format"
+              data-testid={`export-${format}`}
+              href={addressOf(format, raw && needsModel, format === "labelstudio" ? prefix : "")}
+              download
+            >
+              <b>{title}</b>
+              <span>
+                {sentence(holds)} {needsModel && <span class="of-model">{ofModel}</span>}
+              </span>
+            </a>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
   return (
     <div class="view export">
       <header class="view-head">
@@ -130,28 +146,40 @@ export function ExportView() {
           Labels with who gave them, when, and why the item was asked. A download changes nothing here.
         </p>
       </header>
-      <ul class="formats">
-        {FORMATS.map(({ format, name, holds, needs }) => {
-          const off = needs === "model" && !hasModel;
-          return (
-            <li key={format}>
-              {off ? (
-                <span class="format off" data-testid={`export-${format}`} aria-disabled="true">
-                  <b>{name}</b>
-                  <span>{holds} After the first training.</span>
-                </span>
-              ) : (
-                <a class="format" data-testid={`export-${format}`} href={`api/export?format=${format}`} download>
-                  <b>{name}</b>
-                  <span>
-                    {holds} {needs === "model" && <span class="of-model">{ofModel}</span>}
-                  </span>
-                </a>
-              )}
-            </li>
-          );
-        })}
-      </ul>
+      {cards(formats.filter((card) => !card.is_of_model))}
+      {kind === "image" && formats.some(({ format }) => format === "labelstudio") && (
+        <label class="option">
+          <span>
+            For Label Studio: images begin with
+            <small>Where it finds them: an address, or /data/local-files/?d=photos/; empty: as they are named here</small>
+          </span>
+          <input
+            class="field"
+            type="text"
+            data-testid="export-prefix"
+            spellcheck={false}
+            value={prefix}
+            onInput={(event) => setPrefix(event.currentTarget.value)}
+          />
+        </label>
+      )}
+      <header class="view-head">
+        <h2>Predictions and the model</h2>
+        <p class="faint">{status.value?.calibration?.sentence ?? "After the first training."}</p>
+      </header>
+      {cards(formats.filter((card) => card.is_of_model))}
+      <label class="check">
+        <input
+          type="checkbox"
+          data-testid="export-raw"
+          checked={raw}
+          onChange={(event) => setRaw(event.currentTarget.checked)}
+        />
+        <span>
+          Raw probabilities
+          <small>As the model gives them, not calibrated: usually too sure</small>
+        </span>
+      </label>
       <header class="view-head">
         <h2>Import</h2>
         <p class="faint">
@@ -175,7 +203,7 @@ export function ExportView() {
         <input
           type="file"
           data-testid="import-file"
-          accept=".csv,.jsonl,.ndjson,.parquet,.json,.zip"
+          accept={readable(formats).flatMap(({ suffixes }) => suffixes).join(",")}
           disabled={busy}
           onChange={(event) => {
             void take(event.currentTarget.files);
@@ -183,7 +211,7 @@ export function ExportView() {
           }}
         />
         <b>{busy ? "Importing…" : "Drop a file here, or choose one"}</b>
-        <span>CSV, JSONL, Parquet, Label Studio JSON, or a zip of class folders; at most 20 MiB</span>
+        <span>{listed(formats)}; at most 20 MiB</span>
       </label>
       <div role="status" data-testid="import-result">
         {result && (

@@ -1,4 +1,4 @@
-// Twenty likely items of one class at once: take out the wrong ones, confirm the rest.
+// Likely items of one class at once, as many as can be believed: take out the wrong ones, confirm the rest.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Failure, get } from "../api.ts";
 import { decideElsewhere, undo } from "../desk.ts";
@@ -7,9 +7,10 @@ import { Thumb } from "../item.tsx";
 import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
 import { className, classes, dialog, say, status } from "../state.ts";
-import type { Likely } from "../types.ts";
-import { likelihood, plural } from "../words.ts";
+import type { GridOffer, Likely } from "../types.ts";
+import { likelihood, percent, plural, sentence } from "../words.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
+import { CalibrationLine } from "./notes.tsx";
 
 const N = 20;
 const LETTERS = "abcdefghijklmnopqrst"; // a key for every tile
@@ -18,6 +19,7 @@ const settled = new Set<number>();
 const TRIES = 5; // classes to look into for one with likely items
 
 const likelyOf = (index: number, n: number) => get<Likely[]>(`api/likely?label=${index}&n=${n}`);
+const offerOf = (index: number, n: number) => get<GridOffer>(`api/grid?label=${index}&n=${n}`);
 
 /** The class to begin with: of those that have likely items, the one with the fewest labels. */
 async function firstClass(): Promise<number | null> {
@@ -31,6 +33,7 @@ async function firstClass(): Promise<number | null> {
 export function GridView() {
   const [index, setIndex] = useState<number | null>(null);
   const [tiles, setTiles] = useState<Likely[] | null>(null);
+  const [offer, setOffer] = useState<GridOffer | null>(null);
   const [out, setOut] = useState<Set<number>>(new Set());
   const [trouble, setTrouble] = useState("");
   const latest = useRef<number | null>(null);
@@ -44,9 +47,10 @@ export function GridView() {
     setTrouble("");
     const no = rejected.get(wanted) ?? new Set();
     try {
-      const found = await likelyOf(wanted, Math.min(100, N + no.size + 20));
+      const found = await offerOf(wanted, Math.min(100, N + no.size));
       if (latest.current !== wanted) return; // another class was picked meanwhile
-      setTiles(found.filter((tile) => !no.has(tile.item) && !settled.has(tile.item)).slice(0, N));
+      setOffer(found);
+      setTiles(found.items.filter((tile) => !no.has(tile.item) && !settled.has(tile.item)).slice(0, N));
     } catch (error) {
       if (latest.current !== wanted) return;
       setTiles([]);
@@ -115,6 +119,7 @@ export function GridView() {
       );
   }, [model]);
   const kind = status.value?.kind ?? "image";
+  const rough = status.value?.calibration?.rough ?? false;
   return (
     <div class="view grid-view">
       <header class="view-head">
@@ -123,7 +128,7 @@ export function GridView() {
         </h1>
         <p class="faint">
           {index === null || tiles?.length === 0 ? (
-            "Pick a class: its twenty likeliest items are shown."
+            "Pick a class: as many of its likely items are shown as can be believed."
           ) : (
             <>
               Take out what is wrong<span class="with-keys">, by click or by its letter; Enter confirms the rest</span>.
@@ -131,6 +136,13 @@ export function GridView() {
             </>
           )}
         </p>
+        {index !== null && offer && (tiles?.length ?? 0) > 0 && (
+          <p class="faint small" data-testid="grid-promise">
+            {offer.promised !== null && `At least ${percent(offer.promised)} of these should be right. `}
+            {sentence(offer.reason)}
+          </p>
+        )}
+        {(tiles?.length ?? 0) > 0 && <CalibrationLine />}
       </header>
       <ClassButtons onChoose={(each) => void open(each)} chosen={index} verb="Show likely" />
       {index !== null && (
@@ -144,13 +156,13 @@ export function GridView() {
                 data-testid="grid-tile"
                 data-item={tile.item}
                 aria-pressed={!out.has(tile.item)}
-                title={`${tile.id}: ${likelihood(tile.probability)}`}
+                title={`${tile.id}: ${likelihood(tile.probability, rough)}`}
                 onClick={() => toggle(tile.item)}
               >
                 <Thumb item={tile.item} kind={tile.kind} text={tile.text} alt={`item ${tile.id}`} />
                 <span class="tile-foot">
                   <kbd>{LETTERS[i]}</kbd>
-                  <span>{likelihood(tile.probability)}</span>
+                  <span>{likelihood(tile.probability, rough)}</span>
                 </span>
               </button>
             ))}
@@ -160,7 +172,9 @@ export function GridView() {
                 {trouble ||
                   (status.value?.model == null
                     ? "No model yet. After the first training its likely items are shown here."
-                    : "Nothing left that is likely of this class.")}
+                    : offer?.items.length === 0
+                      ? sentence(offer.reason)
+                      : "Nothing left that is likely of this class.")}
               </p>
             )}
           </div>

@@ -1,15 +1,28 @@
 // The main view: one item, one key.
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { answered, decideElsewhere, flag, label, lastWords, put, screen, stranded, undo } from "../desk.ts";
+import {
+  answered,
+  decideElsewhere,
+  flag,
+  goOnHere,
+  label,
+  lastWords,
+  put,
+  screen,
+  stale,
+  stranded,
+  undo,
+} from "../desk.ts";
 import { belongsToFocus, consume } from "../focus.ts";
 import { Item } from "../item.tsx";
 import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import type { Action } from "../keys.ts";
 import { keyMap, suggestions, whyOpen } from "../settings.ts";
-import { className, classes, dialog, status, waiting } from "../state.ts";
+import { allowed, className, classes, dialog, status, waiting } from "../state.ts";
 import { likelihood, plural } from "../words.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
+import { CalibrationLine, FeaturesLine, FolderLine, FolderQuestion } from "./notes.tsx";
 import { WhyThisOne } from "./why.tsx";
 
 const accept = () => {
@@ -34,6 +47,11 @@ function onKey(event: KeyboardEvent): void {
   if (dialog.value !== null || isTyping(event.target)) return;
   const key = nameOf(event);
   if (key === null || belongsToFocus(key, event.target)) return;
+  if (stale.value) {
+    if (key !== "Enter") return;
+    consume(event);
+    return void goOnHere();
+  }
   const map = keyMap.value;
   const index = classOfKey(key, classes.value, map);
   const action =
@@ -88,6 +106,7 @@ function AllDone({ reason }: { reason: string | null }) {
       </div>
       <h1>{now && now.labelled >= now.total ? "All done" : "Nothing to ask right now"}</h1>
       <p>{reason ?? "Every item has been dealt with."}</p>
+      <FolderLine />
       <div class="row">
         {now && now.skipped > 0 && (
           <button
@@ -121,6 +140,7 @@ export function LabelView() {
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, []);
+  if (status.value?.folders?.taken_for === "undecided") return <FolderQuestion />;
   const now = screen.value;
   const question = now?.question;
   const said = answered.value;
@@ -136,15 +156,27 @@ export function LabelView() {
       </p>
     );
   if (question.item === null) return <AllDone reason={question.reason} />;
-  const showGuess = suggestions.value;
+  const mayGuess = allowed.value.suggestions;
+  const showGuess = suggestions.value && mayGuess;
   const guess = showGuess && said === null ? question.suggestion : null;
   const chosen = said !== null ? classes.value.indexOf(said) : (question.mine ?? null);
+  const behind = stale.value;
+  const idle = stranded.value || behind;
   return (
-    <div class={said === null ? "label" : "label answered"}>
+    <div class={said === null || idle ? "label" : "label answered"}>
+      <h1 class="unseen">Label {status.value?.project}</h1>
       <section class="stage" ref={stage} tabIndex={-1} aria-label="Item to label">
-        {stranded.value ? (
+        {behind ? (
+          <div class="card" role="alert" data-testid="stale">
+            <h2>You went on elsewhere</h2>
+            <p>In another tab or on another device. This item was dealt with there, or waits no longer.</p>
+            <button type="button" class="main" data-testid="go-on-here" onClick={() => void goOnHere()}>
+              Go on here <kbd>Enter</kbd>
+            </button>
+          </div>
+        ) : stranded.value ? (
           <div class="card" data-testid="stranded">
-            <h1>Waiting for the server</h1>
+            <h2>Waiting for the server</h2>
             <p>
               {waiting.value > 0
                 ? `${plural(waiting.value, "decision waits", "decisions wait")} here and will be sent. `
@@ -166,6 +198,7 @@ export function LabelView() {
             action="skip"
             testid="skip"
             title="Not now: it may come again"
+            off={idle}
             onClick={click(() => put("skip"))}
           >
             Skip
@@ -174,6 +207,7 @@ export function LabelView() {
             action="unknown"
             testid="unknown"
             title="I cannot tell: others may be asked"
+            off={idle}
             onClick={click(() => put("dont-know"))}
           >
             Don’t know
@@ -182,6 +216,7 @@ export function LabelView() {
             action="bad"
             testid="bad"
             title="Broken, private or off topic: out of the pool"
+            off={idle}
             onClick={click(() => put("bad"))}
           >
             Bad item
@@ -191,6 +226,7 @@ export function LabelView() {
             testid="flag"
             title="Somebody should look at it; you can still label it"
             pressed={question.flagged}
+            off={idle}
             onClick={click(flag)}
           >
             Flag
@@ -200,6 +236,7 @@ export function LabelView() {
           </ActionButton>
         </div>
         <WhyThisOne item={question.item} kind={question.kind ?? "image"} />
+        <FeaturesLine once />
       </div>
       <aside class="side" aria-label="Answer">
         <ClassButtons
@@ -207,6 +244,7 @@ export function LabelView() {
           chosen={chosen}
           guess={guess}
           confidence={question.confidence}
+          off={idle}
         />
         <div class="side-foot">
           <button type="button" class="quiet" data-testid="find" onClick={() => (dialog.value = "find")}>
@@ -215,18 +253,20 @@ export function LabelView() {
           <button type="button" class="quiet" data-testid="add-class" onClick={() => (dialog.value = "add")}>
             + Add class
           </button>
-          <button
-            type="button"
-            class="quiet"
-            role="switch"
-            aria-checked={showGuess}
-            data-testid="suggest"
-            title="The model’s guess can sway an answer, so it is hidden until you ask for it"
-            onClick={click(() => (suggestions.value = !showGuess))}
-          >
-            <span class={showGuess ? "switch on" : "switch"} aria-hidden="true" /> Suggestions{" "}
-            <kbd>{shownKey(keyOf("suggest", keyMap.value))}</kbd>
-          </button>
+          {mayGuess && (
+            <button
+              type="button"
+              class="quiet"
+              role="switch"
+              aria-checked={showGuess}
+              data-testid="suggest"
+              title="The model’s guess can sway an answer, so it is hidden until you ask for it"
+              onClick={click(() => (suggestions.value = !showGuess))}
+            >
+              <span class={showGuess ? "switch on" : "switch"} aria-hidden="true" /> Suggestions{" "}
+              <kbd>{shownKey(keyOf("suggest", keyMap.value))}</kbd>
+            </button>
+          )}
         </div>
         {showGuess && (
           <p class="guess-line" data-testid="suggestion" aria-live="off">
@@ -235,7 +275,7 @@ export function LabelView() {
             ) : (
               <>
                 Likely <b>{className(guess)}</b>
-                {question.confidence !== null && ` (${likelihood(question.confidence)})`}
+                {question.confidence !== null && ` (${likelihood(question.confidence, status.value?.calibration?.rough)})`}
                 <button type="button" class="quiet" data-testid="accept" onClick={click(accept)}>
                   Accept <kbd>{shownKey(keyOf("accept", keyMap.value))}</kbd>
                 </button>
@@ -243,6 +283,7 @@ export function LabelView() {
             )}
           </p>
         )}
+        {showGuess && guess !== null && <CalibrationLine />}
       </aside>
       {(dialog.value === "find" || dialog.value === "add") && <FindClass mode={dialog.value} onChoose={label} />}
     </div>

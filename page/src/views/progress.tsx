@@ -6,14 +6,19 @@ import { decideElsewhere } from "../desk.ts";
 import { annotator, away, classes, say, status } from "../state.ts";
 import { trainingWords } from "../training.ts";
 import { number, percent, plural, seconds } from "../words.ts";
-import type { Agreement, Person, Progress } from "../types.ts";
+import type { Agreement, ClassScore, Confusion, Person, Progress } from "../types.ts";
+import { AuditOffer, CalibrationLine, FeaturesLine } from "./notes.tsx";
 
 const HEADINGS: Record<string, string> = {
   start: "Just begun",
   "go on": "Go on",
   slowing: "Slowing down",
   enough: "Probably enough",
+  weak: "Not better than guessing",
+  untrained: "The learner does not train",
 };
+
+const SCROLLED_BARS = 12; // more classes than this are pushed along, so the list must take the focus
 
 function PutBack({ what, name }: { what: "skipped" | "dont_know"; name: string }) {
   const putBack = () => decideElsewhere("api/put-back", { what }, { item: null, id: null }, `${name} items put back`);
@@ -26,7 +31,7 @@ function PutBack({ what, name }: { what: "skipped" | "dont_know"; name: string }
 
 function People({ people }: { people: Person[] }) {
   return (
-    <div class="scroll-x">
+    <div class="scroll-x" tabIndex={0} role="region" aria-label="People">
       <table data-testid="people">
         <thead>
           <tr>
@@ -103,6 +108,132 @@ function Agreed({ agreement }: { agreement: Agreement }) {
   );
 }
 
+const MATRIX_CLASSES = 12; // more than this, and only the largest confusions are listed
+const LISTED = 12;
+
+const nameOf = (label: number) => classes.value[label] ?? `class ${label}`;
+
+/** How often the model is right on the audit items of each class, with the interval drawn beside the number. */
+function ScoreTable({ scores }: { scores: ClassScore[] }) {
+  return (
+    <div class="scroll-x tall" tabIndex={0} role="region" aria-label="Accuracy by class">
+      <table data-testid="by-class">
+        <thead>
+          <tr>
+            <th scope="col">Class</th>
+            <th scope="col">Right</th>
+            <th scope="col">Accuracy</th>
+            <th scope="col">95% interval</th>
+          </tr>
+        </thead>
+        <tbody>
+          {scores.map((score) => (
+            <tr key={score.label}>
+              <th scope="row" title={nameOf(score.label)}>
+                {nameOf(score.label)}
+              </th>
+              <td>
+                {score.right} of {score.audited}
+              </td>
+              <td>{score.accuracy === null ? "–" : percent(score.accuracy)}</td>
+              <td class="range">
+                {score.low === null || score.high === null ? (
+                  "no audit item yet"
+                ) : (
+                  <>
+                    <span class="whole" aria-hidden="true">
+                      <span style={{ left: percent(score.low), width: percent(score.high - score.low) }} />
+                    </span>
+                    {percent(score.low)} to {percent(score.high)}
+                  </>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** A row for each label, a column for each prediction. */
+function Matrix({ scores, confusions }: { scores: ClassScore[]; confusions: Confusion[] }) {
+  const count = (label: number, predicted: number) =>
+    confusions.find((cell) => cell.label === label && cell.predicted === predicted)?.count ?? 0;
+  return (
+    <div class="scroll-x" tabIndex={0} role="region" aria-label="Confusion matrix">
+      <table class="matrix" data-testid="confusions">
+        <thead>
+          <tr>
+            <th scope="col">
+              Label <span class="faint">taken for</span>
+            </th>
+            {scores.map(({ label }) => (
+              <th scope="col" key={label} title={nameOf(label)}>
+                {nameOf(label)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {scores.map(({ label, audited }) => (
+            <tr key={label}>
+              <th scope="row" title={nameOf(label)}>
+                {nameOf(label)}
+              </th>
+              {scores.map(({ label: predicted }) => {
+                const n = count(label, predicted);
+                const tone = n === 0 ? "none" : label === predicted ? "right" : "wrong";
+                const strength = n === 0 ? 0 : Math.ceil((4 * n) / Math.max(1, audited));
+                return (
+                  <td key={predicted} class={`${tone} strength-${strength}`}>
+                    {n === 0 ? "·" : n}
+                  </td>
+                );
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function LargestConfusions({ confusions }: { confusions: Confusion[] }) {
+  const wrong = confusions.filter(({ label, predicted }) => label !== predicted);
+  const largest = [...wrong].sort((a, b) => b.count - a.count);
+  if (largest.length === 0) return <p class="faint">No audit item is taken for another class.</p>;
+  return (
+    <ul class="plain" data-testid="confusions">
+      {largest.slice(0, LISTED).map(({ label, predicted, count }) => (
+        <li key={`${label} ${predicted}`}>
+          <b>{nameOf(label)}</b> taken for <b>{nameOf(predicted)}</b>: {count}×
+        </li>
+      ))}
+      {largest.length > LISTED && <li class="faint">and {largest.length - LISTED} other pairs</li>}
+    </ul>
+  );
+}
+
+function ByClass({ scores, confusions }: { scores: ClassScore[]; confusions: Confusion[] }) {
+  const few = scores.length <= MATRIX_CLASSES;
+  return (
+    <>
+      <section class="panel half">
+        <h2>Accuracy by class</h2>
+        <ScoreTable scores={scores} />
+      </section>
+      <section class="panel half">
+        <h2>{few ? "What is taken for what" : "Largest confusions"}</h2>
+        {few ? <Matrix scores={scores} confusions={confusions} /> : <LargestConfusions confusions={confusions} />}
+        <p class="faint small">
+          {few ? "The last model on the audit items: a row for each label, a column for what it says." : "The last model on the audit items."}
+        </p>
+      </section>
+    </>
+  );
+}
+
 export function ProgressView() {
   const [progress, setProgress] = useState<Progress | null>(null);
   const [trouble, setTrouble] = useState("");
@@ -151,6 +282,10 @@ export function ProgressView() {
         <h1>{HEADINGS[progress.hint.advice] ?? progress.hint.advice}</h1>
         <p>{progress.hint.line}</p>
       </section>
+      <div class="notes wide">
+        <FeaturesLine />
+        <AuditOffer />
+      </div>
       <div class="figures">
         <div>
           <b>{number(now.labelled)}</b>
@@ -210,10 +345,12 @@ export function ProgressView() {
         ) : (
           <p class="faint">The curve starts with the first training that has audit items to be scored on.</p>
         )}
+        <CalibrationLine />
       </section>
+      {progress.by_class.length > 0 && <ByClass scores={progress.by_class} confusions={progress.confusions} />}
       <section class="panel">
         <h2>Classes</h2>
-        <ul class="bars">
+        <ul class="bars" tabIndex={now.classes.length > SCROLLED_BARS ? 0 : undefined} aria-label="Labels by class">
           {now.classes.map((name, i) => (
             <li key={name}>
               <span class="bar-name" title={name}>

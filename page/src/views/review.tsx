@@ -124,6 +124,7 @@ export function ReviewView() {
   }
   return (
     <div class="label review">
+      <h1 class="unseen">Review</h1>
       <section
         class="stage"
         ref={card}

@@ -6,11 +6,38 @@ import { name } from "../settings.ts";
 import { status } from "../state.ts";
 import { number, percent } from "../words.ts";
 
-export function Welcome({ login, onReady }: { login: boolean; onReady: (name: string) => void }) {
+/** What the audit items can show, before the first of them is asked; more of them where that would help. */
+function Outlook({ raise, onRaise }: { raise: boolean; onRaise: (wanted: boolean) => void }) {
+  const now = status.value;
+  if (!now?.audit || now.labelled > 0) return null;
+  const { line, raise_to: better, share } = now.audit;
+  return (
+    <div class="outlook" data-testid="outlook">
+      <p class="faint small">{line}</p>
+      {better !== null && (
+        <label class="check">
+          <input
+            type="checkbox"
+            data-testid="outlook-raise"
+            checked={raise}
+            onChange={(event) => onRaise(event.currentTarget.checked)}
+          />
+          <span>
+            Raise the share from {percent(share)} to {percent(better)}
+            <small>Audit items only measure: models do not learn from them</small>
+          </span>
+        </label>
+      )}
+    </div>
+  );
+}
+
+export function Welcome({ login, onReady }: { login: boolean; onReady: (name: string, raise: boolean) => void }) {
   const [typed, setTyped] = useState(name.value);
   const [password, setPassword] = useState("");
   const [trouble, setTrouble] = useState("");
   const [busy, setBusy] = useState(false);
+  const [raise, setRaise] = useState(false);
   const start = async (event: TargetedEvent<HTMLFormElement>) => {
     event.preventDefault();
     const who = typed.trim();
@@ -25,7 +52,7 @@ export function Welcome({ login, onReady }: { login: boolean; onReady: (name: st
         setBusy(false);
       }
     }
-    onReady(who);
+    onReady(who, raise);
   };
   return (
     <main class="welcome">
@@ -72,6 +99,7 @@ export function Welcome({ login, onReady }: { login: boolean; onReady: (name: st
             />
           </label>
         )}
+        <Outlook raise={raise} onRaise={setRaise} />
         {trouble && (
           <p class="trouble" role="alert" data-testid="welcome-trouble">
             {trouble}

@@ -50,10 +50,15 @@ export function WhyThisOne({ item, kind }: { item: number; kind: string }) {
         </span>
       </button>
       {open && (
-        <div class={kind === "text" ? "why-more texts" : "why-more"}>
+        <div
+          class={kind === "text" ? "why-more texts" : "why-more"}
+          tabIndex={0}
+          role="region"
+          aria-label="What it would teach, and what lies near"
+        >
           {has && why.teaches.length > 0 && (
             <div>
-              <h3>It would teach most about</h3>
+              <h2>It would teach most about</h2>
               <div class="thumbs">
                 {why.teaches.slice(0, 6).map((row) => (
                   <figure key={row.item}>
@@ -66,7 +71,7 @@ export function WhyThisOne({ item, kind }: { item: number; kind: string }) {
           )}
           {has && why.nearest.length > 0 && (
             <div>
-              <h3>Nearest labelled items</h3>
+              <h2>Nearest labelled items</h2>
               <div class="thumbs">
                 {why.nearest.slice(0, 6).map((row) => (
                   <figure key={row.item}>

@@ -1,10 +1,15 @@
 // Help, settings, and the list of what could not be stored.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { Failure } from "../api.ts";
 import { outbox } from "../desk.ts";
 import { Dialog } from "../dialogs.tsx";
 import { ACTIONS, classKeys, classRows, keyOf, nameOf, shownKey } from "../keys.ts";
 import { keyMap, suggestions, theme } from "../settings.ts";
-import { annotator, classes, dialog, me, refusedCount, waiting } from "../state.ts";
+import { changeSettings, fetchSettings } from "../project.ts";
+import { allowed, annotator, classes, dialog, me, refusedCount, waiting } from "../state.ts";
+import type { ProjectSettings, SettingShown } from "../types.ts";
+import { sentence } from "../words.ts";
+import { FolderLine } from "./notes.tsx";
 
 export function Help() {
   const map = keyMap.value;
@@ -83,6 +88,126 @@ function KeyChanger() {
   );
 }
 
+const inWords = (value: SettingShown["value"]) =>
+  value === null ? "none" : Array.isArray(value) ? value.join(", ") : value === true ? "yes" : value === false ? "no" : String(value);
+
+const titled = (name: string) => name.charAt(0).toUpperCase() + name.slice(1).replaceAll("_", " ");
+
+function SettingInput({ setting, onSet }: { setting: SettingShown; onSet: (value: unknown) => void }) {
+  const { name, value, kind, least, most, choices } = setting;
+  const common = { id: `setting-${name}`, "data-testid": `setting-${name}`, "aria-describedby": `meaning-${name}` };
+  if (kind === "flag")
+    return (
+      <input
+        {...common}
+        type="checkbox"
+        checked={value === true}
+        onChange={(event) => onSet(event.currentTarget.checked)}
+      />
+    );
+  if (kind === "choice")
+    return (
+      <select {...common} value={String(value)} onChange={(event) => onSet(event.currentTarget.value)}>
+        {[...new Set([String(value), ...(choices ?? [])])].map((each) => (
+          <option key={each}>{each}</option>
+        ))}
+      </select>
+    );
+  return (
+    <input
+      {...common}
+      class="field short-field"
+      type="number"
+      step={kind === "whole number" ? 1 : "any"}
+      min={least ?? undefined}
+      max={most ?? undefined}
+      value={String(value)}
+      required
+      onInput={(event) => onSet(event.currentTarget.value === "" ? "" : event.currentTarget.valueAsNumber)}
+    />
+  );
+}
+
+/** The settings of the project, which hold for everybody. */
+function ProjectForm() {
+  const [found, setFound] = useState<ProjectSettings | null>(null);
+  const [wanted, setWanted] = useState<Record<string, unknown>>({});
+  const [result, setResult] = useState<{ good: boolean; lines: string[] } | null>(null);
+  const [busy, setBusy] = useState(false);
+  const failed = (error: unknown) =>
+    setResult({ good: false, lines: [sentence(error instanceof Failure ? error.message : String(error))] });
+  useEffect(() => void fetchSettings().then(setFound, failed), []);
+  const save = async () => {
+    setBusy(true);
+    try {
+      const fresh = await changeSettings(wanted);
+      setFound(fresh);
+      setWanted({});
+      setResult({ good: true, lines: fresh.notes.length > 0 ? fresh.notes : ["Saved."] });
+    } catch (error) {
+      failed(error);
+    }
+    setBusy(false);
+  };
+  const open = found?.settings.filter(({ fixed }) => fixed === null) ?? [];
+  const fixed = found?.settings.filter((setting) => setting.fixed !== null) ?? [];
+  return (
+    <details data-testid="project-settings">
+      <summary>Project</summary>
+      <p class="faint">These hold for everybody who labels here.</p>
+      <form
+        class="project-form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void save();
+        }}
+      >
+        {open.map((setting) => (
+          <div class="setting" key={setting.name}>
+            <label for={`setting-${setting.name}`}>
+              {titled(setting.name)}
+              <small id={`meaning-${setting.name}`}>{sentence(setting.meaning)}</small>
+            </label>
+            <SettingInput
+              setting={{ ...setting, value: (wanted[setting.name] ?? setting.value) as SettingShown["value"] }}
+              onSet={(value) => setWanted({ ...wanted, [setting.name]: value })}
+            />
+          </div>
+        ))}
+        {open.length > 0 && (
+          <button
+            type="submit"
+            class="main"
+            data-testid="save-settings"
+            disabled={busy || Object.keys(wanted).length === 0}
+          >
+            Save
+          </button>
+        )}
+      </form>
+      <div role="status" data-testid="settings-result">
+        {result && (
+          <ul class={result.good ? "result" : "result bad"}>
+            {result.lines.map((line) => (
+              <li key={line}>{line}</li>
+            ))}
+          </ul>
+        )}
+      </div>
+      {fixed.length > 0 && (
+        <ul class="plain fixed-settings">
+          {fixed.map((setting) => (
+            <li key={setting.name}>
+              <b>{titled(setting.name)}</b>: {inWords(setting.value)}
+              <small>{sentence(setting.fixed ?? "")}</small>
+            </li>
+          ))}
+        </ul>
+      )}
+    </details>
+  );
+}
+
 export function SettingsWindow({ onLeave }: { onLeave: () => void }) {
   return (
     <Dialog title="Settings" testid="settings-dialog">
@@ -102,11 +227,13 @@ export function SettingsWindow({ onLeave }: { onLeave: () => void }) {
       </div>
       <label class="setting">
         <span>
-          Show the model’s suggestions <small>They can sway an answer</small>
+          Show the model’s suggestions{" "}
+          <small>{allowed.value.suggestions ? "They can sway an answer" : "This project shows none"}</small>
         </span>
         <input
           type="checkbox"
-          checked={suggestions.value}
+          disabled={!allowed.value.suggestions}
+          checked={suggestions.value && allowed.value.suggestions}
           onChange={(event) => (suggestions.value = event.currentTarget.checked)}
         />
       </label>
@@ -122,6 +249,8 @@ export function SettingsWindow({ onLeave }: { onLeave: () => void }) {
           <option value="dark">dark</option>
         </select>
       </label>
+      <FolderLine />
+      <ProjectForm />
       <KeyChanger />
     </Dialog>
   );

@@ -17,22 +17,21 @@ SEEDING_ROWS_PER_READ = 512
 
 
 def draw_simplex(k: int, n_classes: int, rng: np.random.Generator) -> Float[np.ndarray, "k c"]:
-    """k draws from the flat Dirichlet distribution on the simplex."""
+    """k samples from the flat Dirichlet distribution on the simplex."""
     return rng.dirichlet(np.ones(n_classes), size=k)
 
 
 def centre_and_spread(features: Features, device: torch.device) -> tuple[Float[Tensor, "d"], float]:
     """The mean of the rows in float64, and the root of their mean squared distance from it (1 if that is zero).
 
-    What is computed in float32 is computed on rows that are freed from both, so that neither a common offset nor
-    the unit costs digits.
+    Float32 arithmetic is done on standardised rows, so that neither a common offset nor the scale costs precision.
     """
     return mean_and_spread(lambda: features.blocks(torch.float64, device), len(features))
 
 
 @dataclass(frozen=True)
 class _StandardRows:
-    """A pool's rows without their common offset and unit, in float32."""
+    """A pool's rows, centred and scaled, in float32."""
 
     features: Features
     origin: Float[Tensor, "d"]
@@ -62,11 +61,11 @@ def find_centres(
     tolerance: float = TOLERANCE,
     seeding_rows: int | None = None,
 ) -> LloydResult:
-    """k-means over all rows in float32: k centres, or all rows if there are no more.
+    """k-means over all rows in float32: k centres, or the rows themselves if there are at most k.
 
-    Seeded by k-means++ on at most `seeding_rows` rows (None: 20 a centre). Lloyd's iterations are our own and not
+    Seeded by k-means++ on at most `seeding_rows` rows (None: 20 per centre). Lloyd's iterations are our own and not
     scikit-learn's, whose KMeans copies the features (more memory than the whole engine takes at 2,048 columns) and
-    knows no GPU.
+    does not run on a GPU.
     """
     n, device = len(features), origin.device
     k = min(k, n)
@@ -79,10 +78,10 @@ def find_centres(
         [standard.take(torch.from_numpy(some)).cpu().numpy()
          for some in np.array_split(rows, -(-len(rows) // SEEDING_ROWS_PER_READ))]
     )  # fmt: skip
-    # Imported here: a surrogate that is restored has its basis, and need not wait a second for scikit-learn.
+    # Imported here: a restored surrogate already has its basis and need not spend a second importing scikit-learn.
     from sklearn.cluster import kmeans_plusplus
 
-    # Thousands of short products: with several threads each waits for a free core, for minutes on a busy machine.
+    # Thousands of small matrix products: with several threads each waits for a free core, minutes on a busy machine.
     with threadpool_limits(1):
         seeds, _ = kmeans_plusplus(sampled, k, random_state=int(rng.integers(2**31)))
     del sampled

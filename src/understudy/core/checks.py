@@ -1,4 +1,4 @@
-"""What comes in at the door: each check returns the value in the form the core uses, or says what is wrong."""
+"""Validation of arguments: each check returns the value in the form the core uses, or says what is wrong."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ SUM_TOLERANCE = 1e-3  # half-precision softmax outputs are off by about half of 
 
 
 def make_seed(random_state: Any) -> int:
-    """One number that all randomness comes from."""
+    """The one seed from which all random numbers derive."""
     try:
         return int(np.random.default_rng(random_state).integers(2**63))
     except (TypeError, ValueError) as error:
@@ -28,16 +28,16 @@ def check_device(name: Any, needs_double: bool = False) -> torch.device:
     try:
         found = torch.device(name)
     except (RuntimeError, TypeError) as error:
-        raise UsageError(f"no device is called {name!r}; use 'cpu' or 'cuda'") from error
+        raise UsageError(f"{name!r} is not a device; use 'cpu' or 'cuda'") from error
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
         raise UsageError(f"device={name!r} but torch sees {torch.cuda.device_count()} GPUs here; use device='cpu'")
     if needs_double and found.type not in ("cpu", "cuda"):
-        raise UsageError(f"device {name!r} lacks the double precision the engine needs; use 'cpu' or 'cuda'")
+        raise UsageError(f"device {name!r} does not support float64, which the engine needs; use 'cpu' or 'cuda'")
     return found
 
 
 def _integers(name: str, values: Any) -> np.ndarray:
-    """A flat int64 array; booleans and floats are refused, since they are mistakes more often than not."""
+    """A flat int64 array; booleans and floats are refused, since they are usually mistakes."""
     if not isinstance(values, Tensor | np.ndarray | np.generic | int | Sequence):
         raise UnderstudyError(f"{name} must be a list, an array or one number; got {type(values).__name__}")
     array = as_array(name, values.cpu() if isinstance(values, Tensor) else values)
@@ -49,7 +49,7 @@ def _integers(name: str, values: Any) -> np.ndarray:
         raise UnderstudyError(f"{name} must be integers; got {array.dtype}; convert them with astype(int)")
     if array.ndim > 1:
         raise UnderstudyError(f"{name} must be one number or a flat list; got shape {array.shape}")
-    if array.dtype == np.uint64:  # beyond int64 there is no row and no class; what is too large stays too large
+    if array.dtype == np.uint64:  # no row or class lies beyond int64, so clipping keeps invalid values invalid
         array = np.minimum(array, np.uint64(np.iinfo(np.int64).max))
     return array.reshape(-1).astype(np.int64)
 
@@ -70,18 +70,18 @@ def check_rows(name: str, values: Any, n: int) -> np.ndarray:
 def check_labels(rows: np.ndarray, values: Any, n_classes: int) -> np.ndarray:
     labels = _integers("labels", values)
     if len(labels) != len(rows):
-        raise UnderstudyError(f"{len(rows)} rows but {len(labels)} labels; pass one label a row")
+        raise UnderstudyError(f"{len(rows)} rows but {len(labels)} labels; pass one label per row")
     bad = np.flatnonzero((labels < 0) | (labels >= n_classes))
     if len(bad):
         raise UnderstudyError(
             f"label {labels[bad[0]]} of row {rows[bad[0]]} is not a class: there are {n_classes}, numbered from 0; "
-            "call add_class() before telling a new one"
+            "call add_class() before telling labels of a new class"
         )
     return labels
 
 
 def check_probabilities(values: Any, n: int, n_classes: int, dtype: torch.dtype, to: torch.device) -> Tensor:
-    """Predictions as an (n, c) tensor of our own; the caller's array is never written to."""
+    """Predictions as a new (n, c) tensor; the caller's array is never written to."""
     given = values.detach() if isinstance(values, Tensor) else as_array("probs", values)
     if isinstance(given, Tensor) and given.layout is not torch.strided:
         raise UnderstudyError(f"probs must be a dense tensor; got layout {given.layout}; call to_dense() on it")
@@ -113,20 +113,20 @@ def check_probabilities(values: Any, n: int, n_classes: int, dtype: torch.dtype,
 
 
 def check_basis(given: Any, n_columns: int, to: torch.device) -> Tensor:
-    """Basis points of the caller's own, for a kernel over features alone."""
+    """User-supplied basis points, for a kernel over features alone."""
     try:
         U = torch.as_tensor(given if isinstance(given, Tensor) else np.array(given)).to(to, torch.float64)
     except (TypeError, ValueError) as error:
-        raise UnderstudyError("basis must be an array U: k points of features, a row each") from error
+        raise UnderstudyError("basis must be an array U with one row of features per basis point") from error
     if U.ndim != 2 or len(U) == 0 or U.shape[1] != n_columns:
         raise UnderstudyError(f"basis must be an array U of shape (k, {n_columns}); got {tuple(U.shape)}")
     if not bool(torch.isfinite(U).all()):
-        raise UnderstudyError("basis must be finite; it has a NaN or an infinite entry")
+        raise UnderstudyError("basis must be finite; it contains NaN or infinity")
     return U
 
 
 def check_paired_basis(given: Any, n_columns: int, n_classes: int, to: torch.device) -> tuple[Tensor, Tensor]:
-    """A basis (U, V) of the caller's own, for a kernel over features and predictions."""
+    """A user-supplied basis (U, V), for a kernel over features and predictions."""
     try:
         U, V = (
             torch.as_tensor(part if isinstance(part, Tensor) else np.array(part)).to(to, torch.float64)
@@ -134,7 +134,7 @@ def check_paired_basis(given: Any, n_columns: int, n_classes: int, to: torch.dev
         )
     except (TypeError, ValueError) as error:
         raise UnderstudyError(
-            "basis must be a pair (U, V) of arrays: k points of features, k of probabilities"
+            "basis must be a pair (U, V) of arrays: features and class probabilities of k points"
         ) from error
     if (
         U.ndim != 2
@@ -149,5 +149,5 @@ def check_paired_basis(given: Any, n_columns: int, n_classes: int, to: torch.dev
             f"got {tuple(U.shape)} and {tuple(V.shape)}"
         )
     if not bool(torch.isfinite(U).all() and torch.isfinite(V).all()):
-        raise UnderstudyError("basis must be finite; it has a NaN or an infinite entry")
+        raise UnderstudyError("basis must be finite; it contains NaN or infinity")
     return U, V

@@ -1,9 +1,9 @@
-"""Posterior and rows together: learns, forgets and chooses, touching the rows only when it must.
+"""Posterior and rows together: learns labels, retracts them and picks rows, touching the rows only when it must.
 
-The small posterior is brought up to date at once. What it means for the rows is queued as steps and applied
-at the next choice or reading, so that handing a row out and hearing its answer cost one pass
-together. Everything between a choice and the next is made of tensor operations without a look at their
-values, so that a GPU can run many picks in one go (`rehearse`).
+The small posterior is updated at once. The resulting changes of the rows are queued as steps and applied at the next
+pick or read, so that handing out a row and learning its label cost one pass together. Everything between two picks
+consists of tensor operations whose values are never read on the host, so that a GPU can run many picks in one go
+(`rehearse`).
 """
 
 from collections.abc import Iterator
@@ -28,40 +28,40 @@ from understudy.core.posterior import (
 from understudy.core.rows import Rows
 from understudy.core.utilities import Moments
 
-CANDIDATES = 8  # leaders of the carried-along utilities that are computed exactly before one is chosen
+EXACT_CANDIDATES = 8  # top rows by incrementally updated utility that are recomputed exactly before one is chosen
 DRIFT_LIMIT = 1e-4  # of the influence, relative
-DRIFT_SAFETY = 5.0  # any row's drift is at most about this many times that of the leaders
-WEAR_LIMIT = 1e-10  # relative error that taking rows out may add to R before it is built anew
-RESOLUTION = {torch.float32: 1e-5, torch.float64: 1e-10}  # a relative deviation below is rounding, not information
-LOOKAHEAD_ENTRIES = 2**22
+DRIFT_SAFETY = 5.0  # no row's drift exceeds about this many times that of the leaders
+WEAR_LIMIT = 1e-10  # relative error that downdates may add to R before it is rebuilt
+RESOLUTION = {torch.float32: 1e-5, torch.float64: 1e-10}  # a smaller relative deviation is rounding, not information
+LOOKAHEAD_ENTRIES_PER_BLOCK = 2**22
 EPSILON = torch.finfo(torch.float64).eps
-NOTHING_YET = 1e-300  # the tally's start: an accuracy of zero, without a division by zero
+EMPTY_TALLY = 1e-300  # initial count: an accuracy of zero without a division by zero
 
 
-Destination = Literal["pending", "pool", "gone"]  # where a row goes that loses its label
-Wave: TypeAlias = tuple[Int[Tensor, "t"], Bool[Tensor, "t"], Float[Tensor, "t"]]  # rows, was f right?, utilities
+Destination = Literal["pending", "pool", "gone"]  # what becomes of a row whose label is retracted
+Wave: TypeAlias = tuple[Int[Tensor, "t"], Bool[Tensor, "t"], Float[Tensor, "t"]]  # rows, prediction right, utilities
 
 
 class Engine:
-    """The surrogate of one pool between two trainings. Rows are named by int64 tensors of one element."""
+    """The surrogate of one pool between two trainings. A row is passed as an int64 tensor of one element."""
 
     def __init__(self, rows: Rows, options: Options) -> None:
         self.rows, self.options = rows, options
         self.influence_steps: list[InfluenceStep] = []
         self.mean_steps: list[MeanStep] = []
-        self.expected: set[int] = set()  # pending rows that R knows of
+        self.expected: set[int] = set()  # pending rows that R accounts for
         self.wear = 0.0
         self.resolution = RESOLUTION[rows.W.dtype]
         numbers = torch.zeros((2, 2), dtype=torch.float64, device=rows.W.device)
-        self.tally, self.drift = numbers[0], numbers[1, 0]  # predictions that were wrong, and right; relative error
+        self.tally, self.drift = numbers[0], numbers[1, 0]  # counts of wrong and right predictions; relative error
         self.set_tally(0, 0)
         self.set_classes(rows.means.probs.shape[1])
-        self.least = torch.zeros(2, dtype=torch.float64, device=rows.W.device)  # deviations below are rounding
+        self.least = torch.zeros(2, dtype=torch.float64, device=rows.W.device)  # smaller deviations are rounding
         self.total = 0.0
         self.chosen: tuple[Tensor, Closeup, Posterior, int] | None = None
-        self.best = numbers[1, 1:]  # the utility by which the last row was chosen
-        self.terms = torch.zeros((2, 1), dtype=torch.float64, device=rows.W.device)  # and what it is the sum of, or
-        # the product
+        self.best = numbers[1, 1:]  # the utility of the row chosen last
+        self.terms = torch.zeros((2, 1), dtype=torch.float64, device=rows.W.device)  # and its two terms, or
+        # factors
 
     # -- from scratch -------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Engine:
         answered: Int[Tensor, "a"],
         targets: Float[Tensor, "a c"],
     ) -> None:
-        """The posterior given these rows, and every row's state from it. `targets`: residuals of the answered rows."""
+        """Recompute the posterior and every row's state given these rows. `targets`: residuals of the answered rows."""
         rows = self.rows
         precision = rows.known_beforehand() + rows.precision(labelled)
         taught = torch.zeros((rows.W.shape[1], targets.shape[1]), dtype=torch.float64, device=rows.W.device)
@@ -93,7 +93,7 @@ class Engine:
         self._note_rounding()
 
     def refresh(self) -> None:
-        """Every row's state from the posterior, nothing queued, nothing behind."""
+        """Recompute every row's state from the posterior; nothing is queued or deferred afterwards."""
         self.influence_steps, self.mean_steps = [], []
         self.drift.zero_()
         self.rows.refresh(self.posterior.R, self.posterior.M)
@@ -112,7 +112,7 @@ class Engine:
         self._note_rounding()
 
     def _note_rounding(self) -> None:
-        """What of influence is rounding: M, summed up to `total` once, keeps an ε of it when rows have left."""
+        """Bound the rounding error of influence: an ε of M's largest sum, `total`, remains when rows have left."""
         scale = self.posterior.R.diagonal().square().mean() / self.rows.var.min()
         self.least[0] = 16 * EPSILON * self.total * scale
 
@@ -124,14 +124,14 @@ class Engine:
     # -- labels come and go -------------------------------------------------------------------------------
 
     def set_classes(self, n_classes: int) -> None:
-        """What a mode multiplies its measures by, if that is always the same: made here, as a recording cannot."""
+        """Set the constant weights of a mode, if it has any: they cannot be created while a CUDA graph is recorded."""
         self.influence_scale = n_classes if self.options.sees_predictions else 1  # the paper's u¹ sums over classes
         fixed = {"influence": (self.influence_scale, 0.0), "uncertainty": (0.0, 1.0), "variance": (1.0, 0.0)}
         weights = fixed.get(self.options.mode, (0.0, 0.0))
         self.fixed_weights = torch.tensor(weights, dtype=torch.float64).to(self.rows.W.device)
 
     def set_tally(self, right: int, judged: int) -> None:
-        self.tally.copy_(torch.tensor([judged - right + NOTHING_YET, right], dtype=torch.float64))
+        self.tally.copy_(torch.tensor([judged - right + EMPTY_TALLY, right], dtype=torch.float64))
 
     def look(self, rows: Int[Tensor, "q"]) -> Closeup:
         return self.posterior.look(*self.rows.take(rows))
@@ -139,13 +139,13 @@ class Engine:
     def learn(
         self, row: Int[Tensor, "1"], label: Int[Tensor, "1"], judge: bool, seen: Closeup | None = None
     ) -> Bool[Tensor, "1"]:
-        """An answer. True where the prediction before it was right, which counts if `judge`."""
+        """Learn a label. True if the learner had predicted it, which is counted in the accuracy if `judge`."""
         if seen is None:
-            seen = self._seen_before(row) or self.look(row)
-            # What rows carry along can be compared where it is up to date. A row that is expected explains itself:
-            # nearly nothing is left of its influence, and the error of that says nothing about others.
+            seen = self._closeup_of_chosen(row) or self.look(row)
+            # Drift can be measured where rows are up to date, except at a pending row: R already accounts for
+            # it, so almost none of its influence is left, and the error of that says nothing about other rows.
             if not self.influence_steps and not (self.expected and int(row) in self.expected):
-                self._watch(row, seen)
+                self._record_drift(row, seen)
         right = (seen.mean if self.options.judges_surrogate else seen.probs).argmax(1) == label
         if judge:
             self.tally.index_add_(0, right.long(), torch.ones_like(self.tally[:1]))
@@ -162,16 +162,16 @@ class Engine:
         return right
 
     def expect(self, row: Int[Tensor, "1"]) -> None:
-        """A pending row explains the pool from now on."""
+        """Let the influence account for a pending row from now on."""
         self.posterior.split()
         self.influence_steps.append(self.posterior.turn(self.look(row), sign=1, on_pool=-1))
         self.expected.add(int(row))
         self.rows.close(row)
 
     def unexpect(self, row: Int[Tensor, "1"], to_pool: bool = True) -> bool:
-        """A row that R expected goes back to the pool, or out of it. False: too ill-conditioned, rebuild."""
+        """Return a pending row to the pool, or take it out of the pool. False: too ill-conditioned, rebuild."""
         seen = self.look(row)
-        if not self._can_take_out(seen, told=False):
+        if not self._can_downdate(seen, told=False):
             return False
         self.influence_steps.append(self.posterior.turn(seen, sign=-1, on_pool=1 if to_pool else 0))
         self.expected.discard(int(row))
@@ -181,7 +181,7 @@ class Engine:
 
     @contextmanager
     def as_if_open(self, row: Int[Tensor, "1"]) -> Iterator[None]:
-        """For a while a pending row is what it was before it was asked for; then everything is as it was."""
+        """Treat a pending row as if it had not been asked for, within a `with` block."""
         rows, posterior, expected, wear = self.rows, self.posterior, set(self.expected), self.wear
         kept = [posterior.R.clone(), posterior.M.clone(), rows.var.clone(), rows.h.clone()]
         R_told = None if posterior.R_told is None else posterior.R_told.clone()
@@ -197,16 +197,16 @@ class Engine:
             rows.close(row)
 
     def unlearn(self, row: Int[Tensor, "1"], target: Float[Tensor, "c"], to: Destination) -> bool:
-        """An answer that never was. `target`: what f^ was taught to be there. False: rebuild."""
+        """Retract a label. `target`: the value that f^ was fitted to there. False: too ill-conditioned, rebuild."""
         seen = self.look(row)
         if to == "pending":
             self.posterior.split()
-            if not self._can_take_out(seen, told=True):
+            if not self._can_downdate(seen, told=True):
                 return False
             self.mean_steps.append(self.posterior.shift(seen, target, sign=-1))
             self.expected.add(int(row))
             return True
-        if not (self._can_take_out(seen, told=True) and self._can_take_out(seen, told=False)):
+        if not (self._can_downdate(seen, told=True) and self._can_downdate(seen, told=False)):
             return False
         on_pool = 1 if to == "pool" else 0
         influence, mean = self.posterior.turn_and_shift(seen, target, sign=-1, on_pool=on_pool)
@@ -215,8 +215,8 @@ class Engine:
         self.rows.is_open[row] = to == "pool"
         return True
 
-    def extended(self, first: int) -> None:
-        """Rows from `first` on are new: they enter the pool, and every row takes note."""
+    def take_in_rows(self, first: int) -> None:
+        """Add the rows from `first` on to the pool and update every row's influence."""
         rows, posterior = self.rows, self.posterior
         rows.means.reset(rows.W, posterior.B)
         if 2 * (len(rows) - first) > rows.W.shape[1]:
@@ -229,9 +229,9 @@ class Engine:
             self.join_pool(row, sign=1)
 
     def move_middle(self) -> bool:
-        """The pool's mean row has moved, and with it what is known beforehand. False: too ill-conditioned, rebuild.
+        """Update the prior for a changed mean row of the pool. False: too ill-conditioned, rebuild.
 
-        The new row is answered before the old one is taken out, so that not all of it is unknown in between.
+        The new mean row is added before the old one is removed, which keeps the posterior well-conditioned in between.
         """
         rows, bias = self.rows, self.options.bias
         if bias is None:
@@ -241,7 +241,7 @@ class Engine:
         stats = torch.tensor([[bias, 0.0, 1.0, 0.0]], dtype=torch.float64, device=rows.W.device)
         for middle, sign in ((rows.middle, 1), (before, -1)):
             seen = self.posterior.look(middle[None], nothing[None], stats)
-            if sign < 0 and not (self._can_take_out(seen, told=True) and self._can_take_out(seen, told=False)):
+            if sign < 0 and not (self._can_downdate(seen, told=True) and self._can_downdate(seen, told=False)):
                 return False
             influence, mean = self.posterior.turn_and_shift(seen, nothing, sign, on_pool=0)
             self.influence_steps.append(influence)
@@ -249,33 +249,33 @@ class Engine:
         return True
 
     def join_pool(self, row: Int[Tensor, "1"], sign: int) -> None:
-        """An unlabelled row enters or leaves the pool."""
+        """Add an unlabelled row to the pool (sign 1) or remove it (-1)."""
         self.influence_steps.append(self.posterior.join_pool(self.look(row), sign))
         self.rows.is_open[row] = sign > 0
 
-    def _watch(self, rows: Int[Tensor, "q"], seen: Closeup) -> None:
-        """Note how far the influence that some rows carry along has drifted from what it should be."""
+    def _record_drift(self, rows: Int[Tensor, "q"], seen: Closeup) -> None:
+        """Note how far the incrementally updated influence of some rows has drifted from its exact value."""
         carried = self.rows.h[rows] / self.rows.var[rows]
         exact = (seen.h / (seen.nu + seen.g))[:, 0]
-        off = (carried - exact).abs_() / exact.clamp_min(NOTHING_YET)
-        # In a pool that is nearly used up all influence is rounding, and no refresh makes it better.
+        off = (carried - exact).abs_() / exact.clamp_min(EMPTY_TALLY)
+        # In a nearly exhausted pool all influence is rounding error, and a refresh would not help.
         torch.maximum(self.drift, torch.where(exact > self.least[0], off, 0.0).max(), out=self.drift)
 
     def _merge(self) -> None:
         if not self.expected:
             self.posterior.merge()
 
-    def _can_take_out(self, seen: Closeup, told: bool) -> bool:
+    def _can_downdate(self, seen: Closeup, told: bool) -> bool:
         left = self.posterior.left_after(seen, told)
         if left < TAKE_OUT_LIMIT:
             return False
-        self.wear += EPSILON / left**2  # once for the step's own digits, once for those of R that it multiplies
+        self.wear += EPSILON / left**2  # the precision lost by the step itself, times that of R which it multiplies
         return self.wear < WEAR_LIMIT
 
     # -- choosing -----------------------------------------------------------------------------------------
 
     def weights(self) -> Float[Tensor, "2"] | None:
-        """What the two measures are multiplied by before they are added; None where they are multiplied together."""
+        """The weights of the two measures in their sum; None where the utility is their product."""
         mode = self.options.mode
         if mode == "product":
             return None
@@ -285,14 +285,14 @@ class Engine:
         return inverse / 2 if mode == "uniform" else inverse * (self.tally / self.tally.sum())
 
     def survey(self, also: Int[Tensor, "1"] | None = None) -> Float[Tensor, "2"] | None:
-        """Measure every row; the weights."""
+        """Compute both measures of every row and return their weights."""
         if self.options.mode == "lookahead":
             return self.lookahead(also)
         self.rows.measure()
         return self.weights()
 
     def utility(self, also: Int[Tensor, "1"] | None = None) -> tuple[Float[Tensor, "n"], Float[Tensor, "2 n"]]:
-        """u of every row, and the two terms it is the sum of, or the two factors it is the product of."""
+        """u of every row, and its two terms (of a sum) or factors (of a product)."""
         weights = self.survey(also)
         terms = self.rows.measures[:, : len(self.rows)]
         if weights is None:
@@ -301,13 +301,13 @@ class Engine:
         return terms.sum(0).nan_to_num(nan=-torch.inf), terms
 
     def choose(self, watch: bool = True) -> tuple[Int[Tensor, "1"], Closeup | None]:
-        """The best row to ask for, and the look that was taken at it.
+        """The best row to ask for, and its close-up.
 
-        The leaders are computed exactly, so that rounding in what the others carry along decides nothing. With
-        `watch` it is noted how far the carried-along influence has drifted.
+        The leaders are computed exactly, so that accumulated rounding never decides. With `watch` the drift of
+        the incrementally updated influence is recorded.
         """
         rows, u, terms, seen = self._candidates(watch)
-        # u³ is not computed again, so it is as fine as the rows are.
+        # u³ is not recomputed, so it has the precision of the rows.
         which = utilities.choose(rows, u) if seen is not None else utilities.choose(rows, u, tie=self.resolution)
         self.best, self.terms = u[which], terms[:, which]
         if seen is None:
@@ -316,7 +316,7 @@ class Engine:
         return self.chosen[:2]
 
     def leaders(self) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
-        """The best askable rows and their utilities, computed exactly, best first. Nothing is chosen."""
+        """The best askable rows and their utilities, computed exactly, best first. No row is handed out."""
         rows, values, _, _ = self._candidates(watch=False)
         order = values.argsort(descending=True, stable=True)
         return rows[order], values[order]
@@ -324,18 +324,18 @@ class Engine:
     def _candidates(
         self, watch: bool
     ) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"], Float[Tensor, "2 m"], Closeup | None]:
-        """The leading rows, their utilities and the terms of these, and the close look by which they were computed."""
+        """The leading rows, their utilities, the terms of these, and the close-up they were computed from."""
         weights = self.survey()
         if self.options.mode == "lookahead":
             assert weights is not None
             u = (self.rows.measures * weights[:, None]).sum(0).nan_to_num(nan=-torch.inf)
             u.masked_fill_(self.rows.is_closed, -torch.inf)
-            rows, values = utilities.leaders(u, CANDIDATES, self.resolution)
+            rows, values = utilities.leaders(u, EXACT_CANDIDATES, self.resolution)
             return rows, values, self.rows.measures[:, rows] * weights[:, None], None
-        rows, carried = self.rows.best(weights, CANDIDATES, self.resolution)
+        rows, carried = self.rows.best(weights, EXACT_CANDIDATES, self.resolution)
         seen = self.look(rows)
         if watch:
-            self._watch(rows, seen)
+            self._record_drift(rows, seen)
         measured = self._measure(seen, rows)
         if weights is None:
             u, terms = measured[0] * measured[1], measured
@@ -343,8 +343,8 @@ class Engine:
             u, terms = weights @ measured, measured * weights[:, None]
         return rows, u.masked_fill_(carried == -torch.inf, -torch.inf), terms, seen
 
-    def _seen_before(self, row: Int[Tensor, "1"]) -> Closeup | None:
-        """The look that was taken at a row when it was chosen, if nothing was learnt since."""
+    def _closeup_of_chosen(self, row: Int[Tensor, "1"]) -> Closeup | None:
+        """The close-up of a row from when it was chosen, if no label was learnt since."""
         if self.chosen is None:
             return None
         chosen, seen, posterior, version = self.chosen
@@ -352,7 +352,7 @@ class Engine:
         return seen if fresh and int(chosen) == int(row) else None
 
     def _measure(self, seen: Closeup, rows: Int[Tensor, "q"]) -> Float[Tensor, "2 q"]:
-        """The measures of a survey for a few rows, from the posterior alone."""
+        """Both measures of a few rows, computed exactly from the posterior."""
         mode = self.options.mode
         g, h = seen.g[:, 0], seen.h[:, 0]
         if mode == "variance":
@@ -365,9 +365,9 @@ class Engine:
         return torch.stack([first, self.rows.means.doubt_of(seen.mean, seen.probs, seen.scale[:, 0])])
 
     def lookahead(self, also: Int[Tensor, "1"] | None = None) -> Float[Tensor, "2"]:
-        """Survey with u³ in place of u², and the weights; NaN for rows that the restriction leaves out.
+        """As `survey`, with u³ in place of u²; NaN for rows that are not candidates.
 
-        u³ of a row is the fall of the pool's summed calibrated entropy that its answer is expected to bring.
+        u³ of a row is the expected decrease of the pool's summed calibrated entropy once its label is known.
         With `lookahead_candidates` at most that many askable rows are tried (and `also`): half of them those with
         the largest u¹, half those with the largest √h/(ν+g), since by Cauchy-Schwarz u³ is at most a
         constant times that, whatever the answer. The deviation of u³ is then taken over them.
@@ -388,7 +388,7 @@ class Engine:
             candidates = torch.unique(torch.cat(picked + ([also] if also is not None else [])))
         now = rows.means.uncertainty()[rows.is_open].sum()
         rows.measures[1] = torch.nan
-        for some in torch.split(candidates, max(1, LOOKAHEAD_ENTRIES // n)):
+        for some in torch.split(candidates, max(1, LOOKAHEAD_ENTRIES_PER_BLOCK // n)):
             seen = self.look(some)
             after = rows.expected_entropy(seen.Rw, seen.nu + seen.g, seen.mean, seen.probs)
             rows.measures[1, some] = now - after
@@ -401,14 +401,14 @@ class Engine:
         )
         return both.inverse_std(self.resolution, self.least) * (self.tally / self.tally.sum())
 
-    # -- many picks whose answers are known ---------------------------------------------------------------
+    # -- many picks whose labels are known ----------------------------------------------------------------
 
     def step(
         self, labels: Int[Tensor, "n"] | None, judge: bool, watch: bool = True
     ) -> tuple[Int[Tensor, "1"], Bool[Tensor, "1"]]:
-        """Choose, learn and bring the rows up to date, without a look at any value.
+        """Choose a row, learn its label and update all rows without reading any value on the host.
 
-        Without labels the row is one that somebody is at: it explains the pool, and the means stay where they are.
+        Without labels the row becomes pending: the influence accounts for it, and the means do not change.
         """
         row, seen = self.choose(watch)
         if labels is None:
@@ -421,10 +421,10 @@ class Engine:
         return row, right
 
     def rehearse(self, labels: Int[Tensor, "n"] | None, count: int, judge: bool) -> Wave:
-        """The next `count` picks when every label is known.
+        """The next `count` picks, when every label is known.
 
-        Without labels R is that of told and pending rows alike afterwards: rebuild. On a GPU `WAVES` picks at a time
-        are recorded once and replayed, without a word to the host between them.
+        Without labels the picks are in R as if told, so rebuild afterwards. On a GPU `WAVES` picks at a time
+        are recorded once as a CUDA graph and replayed, without synchronising with the host in between.
         """
         self.settle()
         waves: list[Wave] = []
@@ -443,7 +443,7 @@ class Engine:
         return rows, rights, values
 
     def _record(self, labels: Int[Tensor, "n"] | None, judge: bool) -> tuple[torch.cuda.CUDAGraph, Wave]:
-        """A CUDA graph of `WAVES` picks, and where it leaves them. The trial run that recording needs is taken back."""
+        """A CUDA graph of `WAVES` picks, and its outputs. The warm-up run that recording needs is rolled back."""
         state = {name: tensor.clone() for name, tensor in self._state().items()}
         turn, device = self.rows.means.turn, self.rows.W.device
         types = torch.int64, torch.bool, self.best.dtype

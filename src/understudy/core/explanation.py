@@ -12,20 +12,20 @@ from understudy.core.features import Features
 from understudy.core.ledger import Ledger
 from understudy.core.options import Options
 
-NOTEWORTHY = 0.1  # share of a row's variance whose loss counts as being taught
+NOTEWORTHY = 0.1  # a row that loses at least this share of its variance counts as taught
 USUAL_ROWS = 4096
 UNKNOWN = (math.nan, math.nan, math.nan)
-SMALLEST = 1e-300  # of a factor whose logarithm is taken
+SMALLEST = 1e-300  # lower bound of a factor before its logarithm is taken
 
 
 @dataclass(frozen=True)
 class Explanation:
     """Why `row` is worth a label. `str()` gives one plain line.
 
-    The shares say how much of the utility's size is due to each of its two terms, in [0, 1]; both are NaN where nothing
-    sets the row apart, and in mode "variance", which has neither. With look-ahead the second is u³'s. A product has no
-    terms: there they are the parts of the logarithm of the utility over that of an ordinary row. Beside influence and
-    uncertainty stand their quartiles over the rows that may be asked for.
+    The shares say how much of the utility is due to each of its two terms, in [0, 1]; both are NaN where nothing sets
+    the row apart, and in mode "variance", which has neither. With look-ahead the second is the share of u³. A product
+    has no terms: there they are shares of the logarithm of its utility relative to a typical row. `influence` and
+    `uncertainty` come with their quartiles over the askable rows.
     """
 
     row: int
@@ -35,8 +35,8 @@ class Explanation:
     influence_share: float
     uncertainty_share: float
     accuracy: float
-    prediction: tuple[tuple[int, float], ...]  # the likeliest classes and the surrogate's mean for each
-    teaches: tuple[tuple[int, float], ...]  # rows it would teach most, and the share of their variance it takes
+    prediction: tuple[tuple[int, float], ...]  # the most likely classes and the surrogate's mean for each
+    teaches: tuple[tuple[int, float], ...]  # rows it would teach most, and the share of variance each would lose
     n_taught: int  # rows that would lose at least a tenth of their variance
     nearest: tuple[tuple[int, int | None, float], ...]  # nearest labelled rows: row, label if told, distance
     reason: str
@@ -53,7 +53,7 @@ class Explanation:
 
 
 def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows: int) -> Explanation:
-    """Explain a row of a settled engine. One pass over the rows, and the features of the labelled ones."""
+    """Explain a row of a settled engine. Takes one pass over the rows, and reads the features of the labelled ones."""
     rows = engine.rows
     index = torch.tensor([row], device=rows.W.device)
     u, terms = engine.utility(also=index)
@@ -74,8 +74,8 @@ def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows
     elif math.isnan(shares[0]):
         reason = "nothing sets it apart"
     else:
-        settles = "its answer should settle most" if engine.options.mode == "lookahead" else "it is hard"
-        reason = _of_influence(n_taught) if shares[0] > shares[1] else settles
+        settles = "its label should settle the most" if engine.options.mode == "lookahead" else "it is hard"
+        reason = _describe_influence(n_taught) if shares[0] > shares[1] else settles
     right, judged = ledger.accuracy()
     influence, doubt = engine.influence_scale * rows.influence(), rows.means.uncertainty()
     return Explanation(
@@ -97,9 +97,9 @@ def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows
 
 
 def relative_terms(engine: Engine, first: float, second: float) -> tuple[float, float]:
-    """Logarithms of the two factors of a row, each over the geometric mean of the rows that may be asked for.
+    """Logarithms of the two factors of a row, each relative to the geometric mean over the askable rows.
 
-    In large pools of every so manieth of them: it is read after every pick, and is a figure for people.
+    Large pools are subsampled: the figure is only shown to people, and it is computed after every pick.
     """
     rows = engine.rows
     some = slice(0, len(rows), max(1, len(rows) // USUAL_ROWS))
@@ -111,8 +111,8 @@ def relative_terms(engine: Engine, first: float, second: float) -> tuple[float, 
 def shares_of(first: float, second: float, options: Options) -> tuple[float, float]:
     """How much each of the two terms sets a row apart, together 1; NaN where neither does.
 
-    The terms of a product are logarithms over those of an ordinary row: one below zero speaks against the row, so it
-    has no share in why it would be chosen.
+    The terms of a product are logarithms relative to a typical row: a negative one speaks against the row, so it has no
+    share in why the row was chosen.
     """
     is_product = options.mode == "product"
     rounding = RESOLUTION[options.torch_dtype] if is_product else 0.0
@@ -129,11 +129,11 @@ def _quartiles(engine: Engine, values: Tensor) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def _of_influence(n_taught: int) -> str:
+def _describe_influence(n_taught: int) -> str:
     if n_taught == 0:
-        return "it says most about others, a little about each"
+        return "it is the most informative about other items, a little about each"
     others = "one other would lose" if n_taught == 1 else f"{n_taught} others would lose"
-    return f"it says most about others: {others} a tenth of the variance or more"
+    return f"it is the most informative about other items: {others} a tenth or more of their variance"
 
 
 def _nearest_labelled(

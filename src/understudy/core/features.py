@@ -22,15 +22,15 @@ class Features:
     """
 
     def __init__(self, *parts: Any) -> None:
-        self.parts = [_checked(part) for part in parts]
+        self.parts = [_check_part(part) for part in parts]
         self.n_columns = int(self.parts[0].shape[1])
         self._digest: str | None = None
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)
 
-    def extended(self, part: Any) -> "Features":
-        part = _checked(part)
+    def with_rows(self, part: Any) -> "Features":
+        part = _check_part(part)
         if part.shape[1] != self.n_columns:
             raise UnderstudyError(
                 f"the new features have {part.shape[1]} columns, the pool has {self.n_columns}; "
@@ -39,7 +39,7 @@ class Features:
         return Features(*self.parts, part)
 
     def on(self, device: torch.device) -> "Features":
-        """The same features on an accelerator, moved there once as they are; on the CPU they stay where they are."""
+        """The same features on a GPU, copied there once; on the CPU nothing is copied."""
         if device.type == "cpu":
             return self
         moved = Features.__new__(Features)
@@ -79,11 +79,11 @@ class Features:
                 row, column = (int(i) for i in bad.nonzero()[0])
                 raise UnderstudyError(
                     f"features must be finite numbers within float32's range, but row {first + row}, column {column} "
-                    f"is {float(block[row, column])}; mend or leave out such items"
+                    f"is {float(block[row, column])}; fix or remove such items"
                 )
 
     def digest(self) -> str:
-        """A name for these values, whatever type they are held in; read once, then remembered."""
+        """A hash of the values, independent of their dtype; computed once, then cached."""
         if self._digest is None:
             state = hashlib.blake2b(f"{len(self)}x{self.n_columns}".encode(), digest_size=16)
             for _, block in self.blocks(torch.float32, torch.device("cpu")):
@@ -92,7 +92,7 @@ class Features:
         return self._digest
 
 
-def _checked(part: Any) -> Any:
+def _check_part(part: Any) -> Any:
     if not isinstance(part, Tensor):
         part = as_array("features", part)
         if part.dtype.kind not in "fiub":
@@ -103,7 +103,7 @@ def _checked(part: Any) -> Any:
         raise UnderstudyError(f"features must be a dense real tensor; got {part.dtype} with layout {part.layout}")
     if part.ndim != 2 or 0 in part.shape:
         raise UnderstudyError(
-            f"features must be a table with one row an item and at least one column; got shape {tuple(part.shape)}"
+            f"features must be a 2-D array with one row per item and at least one column; got shape {tuple(part.shape)}"
         )
     return part
 
@@ -112,7 +112,7 @@ def as_array(name: str, values: Any) -> np.ndarray:
     try:
         return np.asanyarray(values)
     except (TypeError, ValueError) as error:
-        raise UnderstudyError(f"{name} must be a plain array, and this cannot be made one: {error}") from error
+        raise UnderstudyError(f"{name} cannot be converted to an array: {error}") from error
 
 
 def as_tensor(block: Any) -> Tensor:
@@ -123,5 +123,5 @@ def as_tensor(block: Any) -> Tensor:
         block = block.astype(np.float64)
     if not block.dtype.isnative:
         block = block.astype(block.dtype.newbyteorder("="))
-    # torch warns of arrays it could write to but must not; a block is small, so copy it.
+    # torch warns about read-only arrays; a block is small, so copy it.
     return torch.from_numpy(block if block.flags.writeable else block.copy())

@@ -13,11 +13,11 @@ from understudy.core import linalg
 from understudy.core.features import Features
 
 SAMPLED_PAIRS = 1_000_000
-SAMPLED_ROWS = 4_000  # by which the explained share of the variance is judged
-GUESS_ROWS = 500  # of these: enough to know the width to a percent or so
-GUESS_MARGIN = 1.05  # beyond this factor from the guess no more rows are asked
-NARROWEST, WIDEST = 0.5, 8.0  # mean distances between which a width is searched for
-WIDTH_DIGITS = 1e-3  # how closely, relative
+SAMPLED_ROWS = 4_000  # on which the explained share of the variance is estimated
+GUESS_ROWS = 500  # of these, for a first guess: enough to find the width to about a percent
+GUESS_MARGIN = 1.05  # widths farther from the guess than this factor are judged by the guess alone
+NARROWEST, WIDEST = 0.5, 8.0  # search range of a width, in mean distances
+WIDTH_DIGITS = 1e-3  # relative precision of the search
 
 
 def squared_distances(X: Float[Tensor, "b d"], U: Float[Tensor, "k d"]) -> Float[Tensor, "b k"]:
@@ -27,7 +27,7 @@ def squared_distances(X: Float[Tensor, "b d"], U: Float[Tensor, "k d"]) -> Float
 
 
 def gaussian(distances: Float[Tensor, "b k"], bandwidth: float) -> Float[Tensor, "b k"]:
-    """exp(-distance² / bandwidth), with no factor two, as printed in the paper."""
+    """exp(-distance² / bandwidth), without a factor of two, as printed in the paper."""
     return torch.exp(distances / -bandwidth)
 
 
@@ -40,9 +40,9 @@ def mean_distance(
 ) -> float:
     """Mean Euclidean distance over distinct pairs of rows; over about `pairs` of them in large pools.
 
-    The sample joins every row to its followers in a random order, so that all rows count equally often
-    and only the scatter within rows is left: about 2e-4 of the mean for a million pairs. Distances are taken in
-    float32, of rows freed from their common `origin` and `spread`.
+    The sample pairs every row with its successors in a random order, so that all rows count equally often
+    and only the scatter within rows remains: about 2e-4 of the mean for a million pairs. Distances are computed in
+    float32, on rows standardised by `origin` and `spread`.
     """
     n, device = len(features), origin.device
     if n == 1:
@@ -78,8 +78,8 @@ def explained_width(
 ) -> float:
     """The narrowest width, in mean distances, at which the basis explains this share of the prior variance.
 
-    Found by halving on at most `SAMPLED_ROWS` random rows; no label is looked at. A basis that explains it at
-    `NARROWEST` already (as many points as rows, say) has that width. O(k³) and O(k²) a sampled row for each try.
+    Found by bisection on at most `SAMPLED_ROWS` random rows; no labels are used. A basis that explains it at
+    `NARROWEST` already (as many points as rows, say) gets that width. A step costs O(k³), plus O(k²) per sampled row.
     """
     rows = np.sort(rng.choice(len(features), min(len(features), SAMPLED_ROWS), replace=False))
     centred = U.double() - origin
@@ -99,7 +99,7 @@ def explained_width(
         return is_enough(width, to_basis) if guess / guess_margin < width < guess * guess_margin else width >= guess
 
     low, high = _halve(is_enough_for_all)
-    # The guess decided the first halvings. Were it wrong, all rows would say so at the ends of what it left.
+    # The guess decided the first bisection steps. If it was wrong, all rows show it at the ends of the interval left.
     is_right = high == WIDEST or is_enough(high, to_basis)
     if is_right and low < high:
         is_right = not is_enough(low, to_basis)
@@ -107,7 +107,7 @@ def explained_width(
 
 
 def _halve(is_enough: Callable[[float], bool]) -> tuple[float, float]:
-    """Two near widths of which the second is enough and the first is not; equal where the narrowest will do."""
+    """Bracket the width: the second value is wide enough and the first is not; equal if the narrowest is enough."""
     low, high = NARROWEST, WIDEST
     if is_enough(low):
         return low, low
@@ -131,11 +131,11 @@ class Kernel:
 
     U: Float[Tensor, "k d"]
     V: Float[Tensor, "k c"] | None
-    origin: Float[Tensor, "d"]  # distances are taken about it, so that a common offset costs no digits
+    origin: Float[Tensor, "d"]  # subtracted before distances are computed, so that a common offset costs no precision
     input_bandwidth: float
     output_bandwidth: float
     L: Float[Tensor, "k k"]
-    n_classes_drawn: int  # V was drawn for so many; classes added since have a zero in every v
+    n_classes_drawn: int  # when V was drawn; classes added since are zero in every v
 
     @classmethod
     def over(
@@ -147,7 +147,7 @@ class Kernel:
         output_bandwidth: float = 1.0,
         jitter: float = 0.0,
     ) -> "Kernel":
-        """`jitter` is added to the variance of every basis point; more where that is not enough."""
+        """`jitter` is added to the variance of every basis point, and more if the factorisation still fails."""
         U = U.double()
         centred = U - origin
         K = gaussian(squared_distances(centred, centred), input_bandwidth)
@@ -155,10 +155,18 @@ class Kernel:
             V = V.double()
             K = K * gaussian(squared_distances(V, V), output_bandwidth)
         L, _ = linalg.cholesky(_covariance(K, jitter))
-        return cls(U, V, origin, input_bandwidth, output_bandwidth, L, 0 if V is None else V.shape[1])
+        return cls(
+            U,
+            V,
+            origin=origin,
+            input_bandwidth=input_bandwidth,
+            output_bandwidth=output_bandwidth,
+            L=L,
+            n_classes_drawn=0 if V is None else V.shape[1],
+        )
 
     def with_class(self) -> "Kernel":
-        """One class more, of which no basis point knows: no covariance changes."""
+        """Add a class that is zero in every basis point, so no covariance changes."""
         return self if self.V is None else replace(self, V=torch.cat([self.V, torch.zeros_like(self.V[:, :1])], 1))
 
     def with_outputs(self, V: Float[Tensor, "k c"], output_bandwidth: float) -> "Kernel":
@@ -168,10 +176,10 @@ class Kernel:
         """The input factor for a block of rows."""
         return gaussian(squared_distances(block - self.origin, self.U - self.origin), self.input_bandwidth)
 
-    def whitened(
+    def whiten(
         self, of_features: Float[Tensor, "b k"], probs: Float[Tensor, "b c"] | None = None
     ) -> tuple[Float[Tensor, "b k"], Float[Tensor, "b"]]:
-        """Whitened rows w = L⁻¹ k and what they leave unexplained, λ = max(0, 1 - |w|²)."""
+        """Whitened rows w = L⁻¹ k and the variance they leave unexplained, λ = max(0, 1 - |w|²)."""
         k = of_features.double()
         if self.V is not None and probs is not None:
             k = k * gaussian(squared_distances(probs.double(), self.V), self.output_bandwidth)

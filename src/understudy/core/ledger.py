@@ -1,4 +1,4 @@
-"""Which row is where: asked, answered, skipped, dropped; and the arrays by which this is saved. No mathematics."""
+"""The status of every row (asked, answered, skipped, dropped) and the arrays it is saved as. No mathematics."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ UNJUDGED: Final = -1  # in `answered_right`
 @dataclass(frozen=True)
 class Answer:
     label: int
-    was_right: bool | None  # the prediction beforehand; None while there was no learner to be right
-    was_asked: bool  # the row was pending, and is again if the answer is retracted
+    was_right: bool | None  # the learner's prediction; None if there was no learner yet
+    was_asked: bool  # the row was pending, and becomes pending again if the answer is retracted
 
 
 class Ledger:
-    """What has happened to the rows of one pool, and so which may be asked for: nothing else decides that.
+    """What has happened to the rows of one pool; it alone decides which may be asked for.
 
-    Dicts keep the order in which things were said.
+    Dicts keep the order in which things happened.
     """
 
     def __init__(self, n: int) -> None:
         self.answers: dict[int, Answer] = {}
         self.pending: dict[int, None] = {}
-        self.credit = (0, 0)  # right, judged: of a life before this one
+        self.credit = (0, 0)  # right, judged: counts carried over from elsewhere (see `Surrogate.credit`)
         self.is_trained = np.zeros(n, dtype=bool)
         self.is_skipped = np.zeros(n, dtype=bool)
         self.is_dropped = np.zeros(n, dtype=bool)
@@ -47,7 +47,7 @@ class Ledger:
         for row, label, right, asked in zip(*parts, strict=True):
             ledger.answers[row] = Answer(label, None if right == UNJUDGED else bool(right), asked)
         ledger.pending = dict.fromkeys(np.asarray(saved["pending"]).tolist())
-        if "credit" in saved:  # the first states had none
+        if "credit" in saved:  # absent from states of the first format
             right, judged = np.asarray(saved["credit"]).tolist()
             ledger.credit = right, judged
         ledger.is_trained, ledger.is_skipped, ledger.is_dropped = (
@@ -81,7 +81,7 @@ class Ledger:
         return row in self.answers or bool(self.is_trained[row])
 
     def is_open(self, row: int) -> bool:
-        """Still to be understood: neither labelled nor about to be, nor dropped."""
+        """Still to be predicted: neither labelled nor pending nor dropped."""
         return not (self.is_labelled(row) or row in self.pending or self.is_dropped[row])
 
     def is_askable(self, row: int) -> bool:
@@ -103,7 +103,7 @@ class Ledger:
     def masks(self, expected: Collection[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Which rows are open, askable, in the pool: the masks that `Rows` keeps on its device.
 
-        `expected` are the pending rows that the posterior knows of. The others are still open to it.
+        `expected` are the pending rows that the posterior accounts for. The others still count as open.
         """
         is_open = self.open_mask()
         is_askable = is_open & ~self.is_skipped
@@ -111,25 +111,25 @@ class Ledger:
         return is_open, is_askable, ~self.is_dropped
 
     def accuracy(self) -> tuple[int, int]:
-        """How often the prediction was right, of how many."""
+        """How many predictions were right, and how many were judged."""
         judged = [answer.was_right for answer in self.answers.values() if answer.was_right is not None]
         return sum(judged) + self.credit[0], len(judged) + self.credit[1]
 
-    # -- what may not happen ------------------------------------------------------------------------------
+    # -- what is not allowed ------------------------------------------------------------------------------
 
     def require_tellable(self, rows: Iterable[int]) -> None:
         for row in rows:
             if row in self.answers:
                 raise UnderstudyError(
-                    f"row {row} was told already, as class {self.answers[row].label}; retract it first to change it"
+                    f"row {row} is already labelled as class {self.answers[row].label}; retract it first to change it"
                 )
             if self.is_trained[row]:
                 raise UnderstudyError(
-                    f"row {row} is among those the learner was trained on, so its label is known; "
-                    "leave it out, or tell labels before anchoring"
+                    f"row {row} is one the learner was trained on, so its label is known; "
+                    "leave it out, or tell its label before anchoring"
                 )
             if self.is_dropped[row]:
-                raise UnderstudyError(f"row {row} was dropped from the pool; its label cannot count")
+                raise UnderstudyError(f"row {row} was dropped from the pool; undrop() it before telling its label")
 
     def require_left(self, n: int) -> int:
         left = int(self.askable_mask().sum())
@@ -144,5 +144,5 @@ class Ledger:
 
     def last_answers(self, n: int) -> list[int]:
         if n > len(self.answers):
-            raise UnderstudyError(f"undo of {n} answers, but only {len(self.answers)} were given; undo fewer")
+            raise UnderstudyError(f"cannot undo {n} answers: only {len(self.answers)} were given; undo fewer")
         return list(self.answers)[::-1][:n]

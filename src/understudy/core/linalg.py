@@ -1,4 +1,4 @@
-"""The only place that factorises or solves."""
+"""Matrix factorisations and triangular solves; no other module does either."""
 
 import torch
 from jaxtyping import Float
@@ -11,7 +11,7 @@ LAST_JITTER = 1e-3
 
 
 def cholesky(K: Float[Tensor, "k k"]) -> tuple[Float[Tensor, "k k"], float]:
-    """Lower factor of K, and the jitter that was needed: none unless the plain factorisation fails."""
+    """Lower factor of K, and the jitter that was added: none unless the plain factorisation fails."""
     jitter = 0.0
     while True:
         shifted = K if jitter == 0.0 else K + jitter * torch.eye(len(K), dtype=K.dtype, device=K.device)
@@ -22,7 +22,7 @@ def cholesky(K: Float[Tensor, "k k"]) -> tuple[Float[Tensor, "k k"], float]:
         if jitter > LAST_JITTER:
             raise NotPositiveDefinite(
                 f"the covariance of the {len(K)} basis points is singular even with {LAST_JITTER:.0e} added; "
-                "are the features or the basis you passed finite and not absurdly large?"
+                "check that the features, or the basis you passed, are finite and of a reasonable size"
             )
 
 

@@ -1,7 +1,7 @@
-"""From the surrogate's mean to class weights: four readings of the paper's ρ(f^).
+"""From the surrogate's mean to class weights: four interpretations of the paper's ρ(f^).
 
 Every link gives each class a weight q(z) > 0 from one number z; the entropy of the normalised weights
-is ln A - D/A with A = Σ_c q and D = Σ_c q ln q, so that a class can be exchanged without the others.
+is ln A - D/A with A = Σ_c q and D = Σ_c q ln q, so that one class can be updated without touching the others.
 """
 
 from typing import Literal, get_args
@@ -12,11 +12,11 @@ from torch import Tensor
 
 Link = Literal["softmax", "simplex", "logit", "residual"]
 LINKS: tuple[str, ...] = get_args(Link)
-SMALLEST = 1e-6  # the least probability a class is given
+SMALLEST = 1e-6  # lower bound of a class probability
 
 
 def base(link: Link, probs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """z where the surrogate has no correction to make."""
+    """z where the surrogate's correction is zero."""
     if link == "logit":
         return probs.clamp_min(SMALLEST).log_()
     if link == "residual":

@@ -1,6 +1,6 @@
-"""Lloyd's algorithm: what every k-means of the package shares once it has its seeds.
+"""Lloyd's algorithm, shared by every k-means of the package; seeding is left to the caller.
 
-Points are read in blocks, freed from a common offset and unit, so that neither costs digits where squares are
+Points are read in blocks, centred and scaled, so that neither offset nor scale costs precision where squares are
 subtracted.
 """
 
@@ -18,7 +18,7 @@ TOLERANCE = 1e-3
 
 @runtime_checkable
 class ScaledPoints(Protocol):
-    """m points without their offset and unit."""
+    """m points, centred and scaled."""
 
     def __len__(self) -> int: ...
 
@@ -61,7 +61,7 @@ def run_lloyd(
 ) -> LloydResult:
     """Assign all points and move the centres to the means, until the inertia falls by less than `tolerance` of itself.
 
-    `mass` is how much each point counts; None: all alike. A centre that loses all its points restarts at the point
+    `mass` is the weight of each point; None: all equal. A centre that loses all its points restarts at the point
     that is farthest from its own.
     """
     inertia, iterations = float("inf"), 0
@@ -98,7 +98,7 @@ def assign_block(
 ) -> tuple[Int[Tensor, "b"], Float[Tensor, "b"]]:
     """The nearest centre of each point and the squared distance to it, in the points' own precision.
 
-    Centres are means, and which of two equally near ones it is does not matter.
+    Ties between equally near centres are broken arbitrarily.
     """
     offsets = centres.square().sum(1)
     smallest, nearest = torch.addmm(offsets, block, centres.T, alpha=-2.0).min(1)  # (b, k)  |u|² - 2 x·u
@@ -106,7 +106,7 @@ def assign_block(
 
 
 def sum_by_cluster(block: Float[Tensor, "b d"], nearest: Int[Tensor, "b"], k: int) -> Float[Tensor, "k d"]:
-    """Sums of the block's rows by cluster. Atomic adds on a GPU have no fixed order; a product has."""
+    """Sums of the block's rows by cluster. A matrix product, because atomic adds on a GPU run in no fixed order."""
     if block.device.type == "cpu":
         return block.new_zeros((k, block.shape[1])).index_add_(0, nearest, block)
     return torch.nn.functional.one_hot(nearest, k).to(block.dtype).T @ block
@@ -120,7 +120,7 @@ def divisors(counts: Float[Tensor, "k"]) -> Float[Tensor, "k 1"]:
 def restart_empty(
     centres: Float[Tensor, "k d"], counts: Float[Tensor, "k"], gaps: Float[Tensor, "m"], points: ScaledPoints
 ) -> Int[Tensor, "e"]:
-    """Move centres without points to the points that are farthest from theirs, in place; which centres those were."""
+    """Move empty centres, in place, to the points farthest from their own centre; returns which centres were moved."""
     empty = (counts <= 0).nonzero()[:, 0]
     if len(empty):
         centres[empty] = points.take(torch.sort(gaps, descending=True, stable=True).indices[: len(empty)])

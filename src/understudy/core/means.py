@@ -1,14 +1,14 @@
-"""The surrogate's mean of every row and the doubt it leaves, kept up to date label by label.
+"""The surrogate's mean of every row and its doubt, updated with every label.
 
-Doubt is the paper's calibrated entropy (`Entropies`) or what the margin of the two likeliest classes leaves of 1
+Doubt is the paper's calibrated entropy (`Entropies`) or 1 minus the margin between the two most likely classes
 (`Margins`).
 
-A label moves all classes of all rows, and looking at all of them would cost far more than the rest
-of a pick when classes are many. Nearly all of the move goes to the few classes with a large innovation:
-those are applied at once. The others are put by for at most `WAVES` labels: each label one wave
-of the rows (every `WAVES`-th block) is given all it has missed. How far any entry may be behind
-is bounded as it goes; beyond `tolerance` everything is brought up to date on the spot. With few classes
-(`AT_ONCE`, `MARGINS_AT_ONCE`), a tolerance of zero, or the simplex link, nothing is ever behind.
+A label changes all classes of all rows, and updating all of them would cost far more than the rest
+of a pick when there are many classes. Nearly all of the change goes to the few classes with a large innovation:
+those are updated at once. The others are deferred for at most `WAVES` labels: with each label one wave
+of the rows (every `WAVES`-th block) receives all its deferred updates. A running bound says how far any entry
+may be behind; beyond `tolerance` everything is brought up to date immediately. With few classes
+(`CLASSES_AT_ONCE`, `MARGIN_CLASSES_AT_ONCE`), a tolerance of zero, or the simplex link, nothing is deferred.
 """
 
 from typing import TypeAlias
@@ -22,21 +22,21 @@ from understudy.core.blocks import block_slices, rows_that_fit
 from understudy.core.links import Link
 from understudy.core.options import Options
 
-AT_ONCE = 32
-MARGINS_AT_ONCE = 32
-MOST_AT_ONCE = 64
+CLASSES_AT_ONCE = 32
+MARGIN_CLASSES_AT_ONCE = 32
+MAX_CLASSES_AT_ONCE = 64
 WAVES = 32
-GROUPS = 4  # of classes; the likeliest of each, and one more, are followed between two waves
-PATIENCE = 1 / 3  # a class may wait if no row's mean moves by more than this part of the tolerance
-ENTRIES = {"cpu": 2**20, "cuda": 2**28}  # class weights computed at a time
-CACHED_ENTRIES = {"cpu": 2**17, "cuda": 2**28}  # likewise, where they had best stay in a core's cache
+CLASS_GROUPS = 4  # of classes; the most likely class of each, and one more, are tracked between two waves
+SHARE_THAT_MAY_WAIT = 1 / 3  # a class is deferred if no row's mean changes by more than this share of the tolerance
+ENTRIES_PER_BLOCK = {"cpu": 2**20, "cuda": 2**28}  # class weights computed at a time
+CACHED_ENTRIES_PER_BLOCK = {"cpu": 2**17, "cuda": 2**28}  # likewise, where they should stay in a core's cache
 
 
-class _Moved:
-    """Numbers Z of a block of rows, class-major, that every label moves, and what was put by of the moves."""
+class _DeferredMeans:
+    """Values Z of a block of rows, class-major, that every label changes, and the changes that were deferred."""
 
     probs: Float[Tensor, "n c"]  # the learner's predictions, F
-    scale: Float[Tensor, "n"]  # what the surrogate's own doubt is multiplied by
+    scale: Float[Tensor, "n"]  # factor that calibrates the surrogate's doubt
     Z: Float[Tensor, "c n"]
 
     def __init__(self, probs: Float[Tensor, "n c"], tolerance: float, defers: bool) -> None:
@@ -57,7 +57,7 @@ class _Moved:
                 self._sum_up(columns)
             return
         classes = self._classes_that_matter(s, change)
-        for columns in _slices(len(s), len(classes), CACHED_ENTRIES[s.device.type]):
+        for columns in _slices(len(s), len(classes), CACHED_ENTRIES_PER_BLOCK[s.device.type]):
             self._exchange(columns, classes, change[classes], s[columns])
         rest = change.index_fill(0, classes, 0.0)
         self.past_s[self.turn] = s
@@ -67,7 +67,7 @@ class _Moved:
         self.turn = (self.turn + 1) % WAVES
 
     def behind_by(self) -> float:
-        """The most by which an entry may differ from the exact mean."""
+        """An upper bound of the difference between any entry and the exact mean."""
         return float(self.behind.max()) if self.defers else 0.0
 
     def catch_up(self) -> None:
@@ -75,13 +75,13 @@ class _Moved:
         if not self.defers:
             return
         for wave in range(WAVES):
-            missed = (self.turn - 1 - wave) % WAVES  # labels since this wave had its turn
+            missed = (self.turn - 1 - wave) % WAVES  # labels since this wave was last brought up to date
             if missed:
                 self._catch_up(self._wave(wave), [(self.turn - 1 - i) % WAVES for i in range(missed)])
         self.past_change.zero_()
 
     def reset(self, W: Float[Tensor, "n k"], B: Float[Tensor, "k c"]) -> None:
-        """Exact means of every row from the weights: Z = base + W B, with nothing behind."""
+        """Recompute the exact means of every row from the weights: Z = base + W B, with nothing deferred."""
         B = B.to(W.dtype)
         for columns in self._pieces():
             self.Z[:, columns] = torch.addmm(self._base(self.probs[columns]), W[columns], B).T
@@ -99,10 +99,10 @@ class _Moved:
 
     def _classes_that_matter(self, s: Float[Tensor, "n"], change: Float[Tensor, "c"]) -> Int[Tensor, "m"]:
         size = change.abs()
-        count = AT_ONCE
-        if not size.is_cuda:  # on a GPU the count would have to wait for the device
-            bound = self.tolerance * PATIENCE / s.abs().max().clamp_min(1e-30)
-            count = min(MOST_AT_ONCE, len(change), max(1, int((size > bound).sum())))
+        count = CLASSES_AT_ONCE
+        if not size.is_cuda:  # on a GPU reading the count would synchronise with the device
+            bound = self.tolerance * SHARE_THAT_MAY_WAIT / s.abs().max().clamp_min(1e-30)
+            count = min(MAX_CLASSES_AT_ONCE, len(change), max(1, int((size > bound).sum())))
         return size.topk(count).indices
 
     def _wave(self, wave: int) -> slice:
@@ -110,36 +110,36 @@ class _Moved:
         return slice(n * wave // WAVES, n * (wave + 1) // WAVES)
 
     def _catch_up(self, columns: slice, turns: list[int] | slice) -> None:
-        """Give some rows the changes that were put by in these turns."""
+        """Apply to some rows the changes that were deferred in these turns."""
         self.Z[:, columns].addmm_(self.past_change[turns].T, self.past_s[turns, columns])
         self._sum_up(columns)
         self.behind[columns] = 0.0
 
     def _pieces(self) -> list[slice]:
-        return _slices(len(self.probs), self.probs.shape[1], ENTRIES[self.probs.device.type])
+        return _slices(len(self.probs), self.probs.shape[1], ENTRIES_PER_BLOCK[self.probs.device.type])
 
     def _base(self, probs: Float[Tensor, "b c"]) -> Float[Tensor, "b c"]:
-        """Z where the surrogate has no correction to make."""
+        """Z where the surrogate's correction is zero."""
         raise NotImplementedError
 
     def _sum_up(self, columns: slice) -> None:
-        """What these rows need of all their classes, computed anew."""
+        """Recompute the sums over all classes that these rows need."""
         raise NotImplementedError
 
     def _exchange(
         self, columns: slice, classes: Int[Tensor, "m"], change: Float[Tensor, "m"], s: Float[Tensor, "b"]
     ) -> None:
-        """Move some classes of these rows, and bring what they need of all classes up to date with that."""
+        """Change some classes of these rows, and update their sums over all classes accordingly."""
         raise NotImplementedError
 
 
-class Entropies(_Moved):
+class Entropies(_DeferredMeans):
     """Link inputs of a block of rows, and the sums that give their entropies."""
 
     def __init__(self, probs: Float[Tensor, "n c"], link: Link, tolerance: float) -> None:
         n, c = probs.shape
         # The simplex link's entropy is so steep near zero that a small delay changes picks; it saves little there.
-        super().__init__(probs, tolerance, defers=tolerance > 0 and c > AT_ONCE and link != "simplex")
+        super().__init__(probs, tolerance, defers=tolerance > 0 and c > CLASSES_AT_ONCE and link != "simplex")
         self.link: Link = link
         self.Z = torch.empty((c, n), dtype=probs.dtype, device=probs.device)
         self.A, self.D, self.scale = torch.empty((3, n), dtype=torch.float64, device=probs.device)
@@ -158,7 +158,7 @@ class Entropies(_Moved):
         return links.entropy(self.A, self.D).mul_(self.scale)
 
     def doubt_of(self, mean: Float[Tensor, "q c"], probs: Float[Tensor, "q c"], scale: Tensor) -> Float[Tensor, "q"]:
-        """The same of a few rows, from their exact means."""
+        """The same for a few rows, from their exact means."""
         # base + μ, where f^ = F + μ
         z = mean if self.link in ("softmax", "simplex") else self._base(probs) + mean - probs
         q, q_log = links.weights(self.link, z)
@@ -188,26 +188,26 @@ class Entropies(_Moved):
         self.Z[:, columns][classes] = moved
 
 
-class Margins(_Moved):
-    """Means of a block of rows, and the doubt that the margin of the two largest entries leaves.
+class Margins(_DeferredMeans):
+    """Means of a block of rows, and their doubt: 1 minus the margin between the two largest entries.
 
-    Without `follows` it is that of the predictions, and no label changes it. With few classes the whole table is moved
-    and searched in pieces that stay in a core's cache, so that it goes through memory once. With many, a few
-    of each row's largest classes are followed between two waves, and the class that rises most joins them; one that
-    is neither can be missed until the row's next wave.
+    Without `follows` it is that of the predictions, and no label changes it. With few classes the table is updated
+    and searched in pieces that stay in a core's cache, so that memory is read once. With many, a few
+    of each row's largest classes are tracked between two waves, and the class that rises most joins them; any other
+    class can be missed until the row's next wave.
     """
 
     def __init__(self, probs: Float[Tensor, "n c"], floor: float, tolerance: float, follows: bool) -> None:
         n, c = probs.shape
-        self.is_live = follows  # also where one class leaves nothing to follow: a second may be added
+        self.is_live = follows  # even with a single class, where nothing can be tracked yet: a second may be added
         follows = follows and c > 1
-        super().__init__(probs, tolerance, defers=follows and tolerance > 0 and c > MARGINS_AT_ONCE)
+        super().__init__(probs, tolerance, defers=follows and tolerance > 0 and c > MARGIN_CLASSES_AT_ONCE)
         self.floor, self.follows = floor, follows
         self.scale = torch.ones(n, dtype=torch.float64, device=probs.device)
         self.doubt = torch.empty(n, dtype=torch.float64, device=probs.device)
         if self.defers:
-            self.tracked = torch.zeros((GROUPS + 1, n), dtype=torch.int32, device=probs.device)
-            self.largest = torch.zeros((GROUPS + 1, n), dtype=probs.dtype, device=probs.device)
+            self.tracked = torch.zeros((CLASS_GROUPS + 1, n), dtype=torch.int32, device=probs.device)
+            self.largest = torch.zeros((CLASS_GROUPS + 1, n), dtype=probs.dtype, device=probs.device)
         if follows:
             self.Z = torch.empty((c, n), dtype=probs.dtype, device=probs.device)
         for columns in self._pieces():
@@ -243,7 +243,7 @@ class Margins(_Moved):
         return state | {"tracked": self.tracked, "largest": self.largest} if self.defers else state
 
     def _pieces(self) -> list[slice]:
-        return _slices(len(self.probs), self.probs.shape[1], CACHED_ENTRIES[self.probs.device.type])
+        return _slices(len(self.probs), self.probs.shape[1], CACHED_ENTRIES_PER_BLOCK[self.probs.device.type])
 
     def _base(self, probs: Float[Tensor, "b c"]) -> Float[Tensor, "b c"]:
         return probs
@@ -256,17 +256,17 @@ class Margins(_Moved):
             self._note(columns, self.Z[:, columns])
 
     def _track(self, columns: slice) -> None:
-        """Follow the largest class of each of some groups, and the largest of all others.
+        """Track the largest class of each group, and the largest of all others.
 
-        The two largest of all are among them, and two searches find them.
+        The two largest of all are among them, and finding them takes two searches.
         """
         Z = self.Z[:, columns]
-        size = -(-len(Z) // GROUPS)
-        groups = Z.new_full((GROUPS, size, Z.shape[1]), -torch.inf)
-        flat = groups.view(GROUPS * size, -1)
+        size = -(-len(Z) // CLASS_GROUPS)
+        groups = Z.new_full((CLASS_GROUPS, size, Z.shape[1]), -torch.inf)
+        flat = groups.view(CLASS_GROUPS * size, -1)
         flat[: len(Z)] = Z
         values, winners = groups.max(1)
-        winners = winners + size * torch.arange(GROUPS, device=Z.device)[:, None]
+        winners = winners + size * torch.arange(CLASS_GROUPS, device=Z.device)[:, None]
         flat.scatter_(0, winners, -torch.inf)
         value, winner = flat.max(0)
         self.largest[:, columns] = torch.cat([values, value[None]])
@@ -283,8 +283,8 @@ class Margins(_Moved):
         Z[classes] = Z[classes].addr_(change, s)
         everywhere = torch.zeros_like(self.past_change[0]).index_copy_(0, classes, change)
         largest.addcmul_(everywhere.index_select(0, tracked.flatten()).view_as(largest), s)
-        # What may overtake is the class that rises most, with a negative covariance the one that falls most. It is
-        # followed in place of the least.
+        # Only the class that rises most (with a negative covariance, falls most) can overtake. It is tracked
+        # in place of the smallest.
         extremes = classes[torch.stack([change.argmin(), change.argmax()])]
         falling, rising = Z[extremes]
         is_rising = s > 0
@@ -292,7 +292,7 @@ class Margins(_Moved):
         riser = torch.where(is_rising, extremes[1], extremes[0]).to(tracked.dtype)
         least, place = largest.min(0)
         joins = value > least
-        for is_other in tracked != riser:  # many times as quick as `all`
+        for is_other in tracked != riser:  # many times faster than `all`
             joins &= is_other
         place = torch.where(joins, place, 0)[None]
         largest.scatter_(0, place, torch.where(joins, value, largest[0])[None])
@@ -304,7 +304,7 @@ Means: TypeAlias = Entropies | Margins
 
 
 def means_for(probs: Float[Tensor, "n c"], options: Options, has_learner: bool) -> Means:
-    """`has_learner`: whether the predictions are somebody's. Uniform ones leave no margin that could be followed."""
+    """`has_learner`: whether a learner made the predictions. Uniform ones have no margin that could be tracked."""
     if options.link is not None:
         return Entropies(probs, options.link, options.mean_tolerance)
     assert options.floor is not None
@@ -320,7 +320,7 @@ def margin_doubt(mean: Float[Tensor, "q c"], floor: float) -> Float[Tensor, "q"]
 
 
 def two_largest(values: Float[Tensor, "m b"]) -> tuple[Float[Tensor, "b"], Float[Tensor, "b"]]:
-    """The largest and the second largest of every column, by a tournament: few operations on much at a time."""
+    """The largest and the second largest of every column, by a tournament: few operations on large tensors."""
     half = len(values) // 2
     left_over = values[2 * half :]
     one, two = values[:half], values[half : 2 * half]
@@ -330,7 +330,7 @@ def two_largest(values: Float[Tensor, "m b"]) -> tuple[Float[Tensor, "b"], Float
         one, two, rest = first[:half], first[half : 2 * half], slice(2 * half, None)
         beaten = torch.minimum(one, two)
         beaten = torch.maximum(beaten, torch.maximum(second[:half], second[half : 2 * half]))
-        # Of an odd number one pair has nobody to play against, and waits for the next round.
+        # With an odd number one pair has no opponent and waits for the next round.
         first = torch.cat([torch.maximum(one, two), first[rest]])
         second = torch.cat([beaten, second[rest]])
     if len(left_over):
@@ -340,5 +340,5 @@ def two_largest(values: Float[Tensor, "m b"]) -> tuple[Float[Tensor, "b"], Float
 
 
 def _slices(n: int, n_classes: int, entries: int) -> list[slice]:
-    """Runs of rows with at most so many class weights together."""
+    """Consecutive rows with at most `entries` class weights per slice."""
     return list(block_slices(n, rows_that_fit(entries, n_classes)))

@@ -1,7 +1,7 @@
-"""The options of a surrogate: named, checked, saved and handed on here alone.
+"""The options of a surrogate: this module alone names, checks, saves and loads them.
 
-A method is a named set of options on one engine. An option that is given overrides the method's; one that the method
-does not use is refused by name.
+A method is a named set of options for one engine. An explicit option overrides the method's; one that the method
+does not use is refused with an error that names it.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,16 +24,16 @@ Weighting = Literal["margin", "even"]
 Doubt = Literal["live", "standing"]
 
 BASIS_SIZE: Final = 500
-ROWS_PER_BASIS_POINT: Final = 4  # a basis as large as the pool explains everything at any width, and so says nothing
-OWN_BASIS_JITTER: Final = 1e-6  # wide basis functions are nearly dependent: always added, so that no run differs
+ROWS_PER_BASIS_POINT: Final = 4  # a basis as large as the pool explains everything, whatever the width
+OWN_BASIS_JITTER: Final = 1e-6  # wide basis functions are nearly collinear; always added, so that runs do not differ
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a surrogate sees, learns and chooses. None: the method has no use for it.
+    """Settings of the kernel, the updates and the choice. None: the method does not use it.
 
-    `basis_size` None is the method's own: 500, in small pools of `understudy` a quarter of the rows. `width` is that
-    of a basis function in mean distances of the pool; None: the narrowest at which the basis explains the share
+    `basis_size` None is the default: 500, or in small pools of `understudy` a quarter of the rows. `width` is that
+    of a basis function in units of the pool's mean distance; None: the narrowest at which the basis explains the share
     `explained` of the prior variance.
     """
 
@@ -44,13 +44,13 @@ class Options:
     mode: Mode
     exclude_self: bool
     dtype: Literal["float32", "float64"]
-    mean_tolerance: float  # by which means may be behind where classes are many
+    mean_tolerance: float  # largest error of deferred means where there are many classes
     # of "understudy"
     explained: float | None = None
-    weighting: Weighting | None = None  # what a row counts in the influence of others: its margin's rest, or all alike
+    weighting: Weighting | None = None  # of a row in the influence of others: 1 minus its margin, or uniform
     doubt: Doubt | None = None  # of the surrogate's mean, which follows every label, or of the learner's predictions
-    floor: float | None = None  # the least weight and doubt: hard predictions must not make all rows equal
-    bias: float | None = None  # variance of the predictions' mean error over the pool; None: it may be anything
+    floor: float | None = None  # lower bound of weight and doubt: overconfidence must not make all rows equal
+    bias: float | None = None  # prior variance of the predictions' mean error over the pool; None: unbounded
     # of "paper"
     output_width: float | None = None
     link: Link | None = None
@@ -60,13 +60,13 @@ class Options:
 
     @classmethod
     def of(cls, method: str = "understudy", **given: Any) -> "Options":
-        """The method's options with these in their place."""
+        """The method's options, overridden by these."""
         defaults = DEFAULTS[check_choice("method", method, METHODS)]
         for name in given:
             _require_used(name, method, defaults)
         if given.get("width") is not None and given.get("explained") is not None:
             raise UnderstudyError(
-                f"width={given['width']!r} and explained={given['explained']!r} are two rules for one width; give one"
+                f"width={given['width']!r} and explained={given['explained']!r} both set the kernel width; pass one"
             )
         values = defaults | given
         if given.get("width") is not None and "explained" in defaults:
@@ -74,14 +74,14 @@ class Options:
         elif method == "understudy" and values["explained"] is None:
             values["explained"] = defaults["explained"]
         elif method == "paper":
-            check_number("width", values["width"], above=0)  # it has no other rule
+            check_number("width", values["width"], above=0)  # the method has no other rule for it
         checked = {name: CHECKS[name](value) for name, value in values.items()}
         check_choice("mode", checked["mode"], MODES_OF[method])
         return cls(method=method, **checked)  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, saved: Mapping[str, Any]) -> "Options":
-        """From the arrays of `saved`. A state without a method is one of the paper's: there was no other."""
+        """From the arrays of `saved`. A state that names no method is of the paper's: it was once the only one."""
         found: dict[str, Any] = {
             name.removeprefix(PREFIX): None if (value := np.asarray(saved[name]).item()) == "" else value
             for name in saved
@@ -92,12 +92,12 @@ class Options:
         return cls.of(**found)
 
     def save(self) -> dict[str, Any]:
-        """Plain values by the names under which a state keeps them."""
+        """Plain values under the names they have in a saved state."""
         used = ("method", *DEFAULTS[self.method])
         return {PREFIX + name: "" if (value := getattr(self, name)) is None else value for name in used}
 
     def given(self) -> dict[str, Any]:
-        """Those that are not the method's own, and its name: what makes the same again, for a settings file."""
+        """The method's name and the options that differ from its defaults: enough for a settings file."""
         defaults = DEFAULTS[self.method]
         others = {name: value for name in defaults if (value := getattr(self, name)) != defaults[name]}
         if "width" in others:
@@ -189,7 +189,7 @@ def _require_used(name: str, method: str, defaults: Mapping[str, Any]) -> None:
         return
     if name in NAMES:
         other = next(one for one in METHODS if name in DEFAULTS[one])
-        raise UnderstudyError(f"method {method!r} has no use for {name}; leave it out, or give method={other!r}")
+        raise UnderstudyError(f"method {method!r} does not use {name}; leave it out, or pass method={other!r}")
     near = get_close_matches(name, defaults, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(defaults)}"
     raise UnderstudyError(f"method {method!r} has no option {name!r}; {hint}")

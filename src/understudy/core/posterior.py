@@ -1,7 +1,7 @@
-"""The surrogate's posterior over its k whitened weights: small, float64, and all that a label changes.
+"""The surrogate's posterior over its k whitened weights: small, in float64, and the only thing a label changes.
 
-Rows never enter here except as the few that are looked at closely. Each change is returned as a step of a
-few k-vectors and numbers, from which any block of rows, wherever it lives, brings itself up to date
+It sees only the few rows it is given close-ups of. Each change is returned as a step of a
+few k-vectors and numbers, from which any block of rows, on any device, updates itself
 (`rows.py`). Derivations: docs/mathematics.md, section 4.
 """
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from understudy.core import linalg
 
-# Taking a row out divides by ν - g; below this share of ν its digits are gone and R is built anew.
+# A downdate divides by ν - g; below this share of ν it loses too much precision and R is rebuilt.
 TAKE_OUT_LIMIT = 1e-6
 
 
@@ -37,7 +37,7 @@ class MeanStep:
 
 @dataclass(frozen=True)
 class Closeup:
-    """A few rows in full, in float64, and what the posterior says of them, computed and not carried along."""
+    """A few rows in full, in float64, with their posterior quantities, computed exactly."""
 
     w: Float[Tensor, "q k"]
     Rw: Float[Tensor, "q k"]
@@ -52,16 +52,16 @@ class Closeup:
     h: Float[Tensor, "q 1"]
 
     def one(self, which: Tensor) -> "Closeup":
-        """One of the rows, by its place among them, which only the device need know."""
+        """One of the rows, by its position, given as a tensor so that the host need not read it."""
         parts = list(vars(self).values())
         row = torch.cat(parts, 1).index_select(0, which)
         return Closeup(*torch.split(row, [part.shape[1] for part in parts], dim=1))
 
 
 class Posterior:
-    """Weights given the answered rows (mean, B) and given answered and pending rows (R, for influence).
+    """The weights given the answered rows (mean, B) and given answered and pending rows (R, for influence).
 
-    While no row is pending the two are one; `R_told` is None then.
+    While no row is pending the two are the same, and `R_told` is None.
     """
 
     def __init__(
@@ -75,28 +75,40 @@ class Posterior:
         self.version = 0  # counts the changes
 
     def look(self, w: Float[Tensor, "q k"], probs: Float[Tensor, "q c"], stats: Float[Tensor, "q 4"]) -> Closeup:
-        """A close look at some rows, given their whitened form, predictions and (ν, λ, scale, ω). O(qk²)."""
+        """Close-up of some rows, from their whitened form, predictions and (ν, λ, scale, ω). O(qk²)."""
         Rw = w @ self.R
         MRw = Rw @ self.M
         g = (Rw * w).sum(1, keepdim=True)
         h = (MRw * Rw).sum(1, keepdim=True)
         nu, lam, scale, omega = torch.split(stats, 1, dim=1)
-        return Closeup(w, Rw, MRw, torch.addmm(probs, w, self.B), probs, nu, lam, scale, omega, g, h)
+        return Closeup(
+            w,
+            Rw,
+            MRw=MRw,
+            mean=torch.addmm(probs, w, self.B),
+            probs=probs,
+            nu=nu,
+            lam=lam,
+            scale=scale,
+            omega=omega,
+            g=g,
+            h=h,
+        )
 
     def split(self) -> None:
-        """From here on rows may be pending: influence knows of them, the mean does not."""
+        """Allow pending rows from here on: the influence accounts for them, the mean does not."""
         if self.R_told is None:
             self.R_told = self.R.clone()
 
     def merge(self) -> None:
-        """No row is pending any more: one posterior is enough."""
+        """Return to a single posterior once no row is pending."""
         self.R_told = None
 
     def turn(self, row: Closeup, sign: int, on_pool: int) -> InfluenceStep:
-        """A row joins (sign 1) or leaves (-1) those that explain the pool; the mean stays.
+        """Condition the covariance on a row (sign 1) or undo that (-1); the mean does not change.
 
-        `on_pool`: the row also leaves (-1) or joins (1) those to be understood, or neither (0). Taking a
-        row out is learning it with noise -ν: one formula serves both ways.
+        `on_pool`: the row also leaves (-1) or joins (1) the open rows, or neither (0). Taking a
+        row out equals learning it with noise -ν, so one formula serves both.
         """
         self.version += 1
         p, nu, g, h = row.Rw[0], row.nu[0], row.g[0], row.h[0]
@@ -110,7 +122,7 @@ class Posterior:
         return step
 
     def shift(self, row: Closeup, target: Float[Tensor, "c"], sign: int) -> MeanStep:
-        """An answer is heard (sign 1) or unheard (-1); the influence stays. `target`: what f^ is taught to be."""
+        """Learn (sign 1) or retract (-1) a label in the mean, not the influence. `target`: what f^ is fitted to."""
         self.version += 1
         R = self.R if self.R_told is None else self.R_told
         p = R @ row.w[0]
@@ -128,7 +140,7 @@ class Posterior:
         return step, self._move(step.p, (target - row.mean[0]) * step.inverse)
 
     def join_pool(self, row: Closeup, sign: int) -> InfluenceStep:
-        """An unlabelled row begins (sign 1) or ceases (-1) to count among those to be understood."""
+        """Add an unlabelled row to the open rows (sign 1) or remove it (-1)."""
         self.version += 1
         self._count(row, sign)
         zero = torch.zeros_like(row.nu[0])
@@ -140,7 +152,7 @@ class Posterior:
         self.M.addr_(root, root, alpha=sign)
 
     def left_after(self, row: Closeup, told: bool) -> float:
-        """What is left of ν when the row is taken out, as a share: the digits such a step keeps."""
+        """The share of ν that remains when the row is taken out, which says how much precision the step keeps."""
         R = self.R_told if told and self.R_told is not None else self.R
         return float((row.nu[0] - row.w[0] @ (R @ row.w[0])) / row.nu[0])
 

@@ -1,9 +1,9 @@
-"""A block of pool rows: what each knows of itself, brought up to date by steps of a few small vectors.
+"""A block of pool rows and their state, updated by steps of a few small vectors.
 
-A pick needs of a block just this: `apply` takes the `2k + c` numbers of a label, `measure` and `moments` give what is
-weighed, `best` its best rows, `take` those rows in full, `close` takes one out. So a block may live anywhere,
-and several may share a pool (`tests/core/test_rows.py` plays that through). Training, taking back and reading out still
-reach for its tensors directly; that is for whoever moves a block to another machine to mend.
+A pick needs only this much of a block: `apply` takes the `2k + c` numbers of a label, `measure` and `moments` compute
+the measures and their moments, `best` returns the best rows, `take` those rows in full, `close` removes one. So a block
+may live on any device, and several may share a pool (`tests/core/test_rows.py` does that). Anchoring, retracting and
+reading out still access its tensors directly; moving a block to another machine would have to change that.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,19 +21,19 @@ from understudy.core.options import Options
 from understudy.core.posterior import InfluenceStep, MeanStep
 from understudy.core.utilities import LANES, Moments
 
-STEPS_AT_A_TIME = 16
-FLOOR = {torch.float32: 1e-6, torch.float64: 1e-8}  # least ν: below it, rounding of a row outweighs it
+STEPS_PER_PASS = 16
+FLOOR = {torch.float32: 1e-6, torch.float64: 1e-8}  # lower bound of ν: below it, rounding dominates
 
 
 class Rows:
     """Rows of the pool on one device.
 
-    `is_open`: still to be understood (counted in M). `is_closed`: may not be asked for. `is_in_pool`: not dropped.
+    `is_open`: still to be predicted (counted in M). `is_closed`: may not be asked for. `is_in_pool`: not dropped.
     These masks follow the ledger (`Ledger.masks`); they are here because a choice needs them on the device.
     """
 
     def __init__(self, kernel: Kernel, options: Options, features: Features) -> None:
-        """The input kernel of every row; where predictions have no part in it, the whitened rows for good."""
+        """Compute the input kernel of every row, or the whitened rows if the kernel ignores predictions."""
         self._begin(options, *_rows_of(kernel, features, options))
 
     def _begin(
@@ -45,7 +45,7 @@ class Rows:
     ) -> None:
         self.options, self.noise, self.of_features, self.W = options, options.noise, of_features, W
         n, device = len(W), W.device
-        self.stats = torch.zeros((n, 4), dtype=torch.float64, device=device)  # ν, λ, doubt over the surrogate's own, ω
+        self.stats = torch.zeros((n, 4), dtype=torch.float64, device=device)  # ν, λ, calibration factor of the doubt, ω
         self.stats[:, 1], self.stats[:, 3] = lam, 1.0
         self._set_noise(0)
         self.var, self.h = torch.zeros((2, n), dtype=torch.float64, device=device)  # ν + g, and h
@@ -53,14 +53,14 @@ class Rows:
         self.middle = torch.zeros(W.shape[1], dtype=torch.float64, device=device)  # the pool's mean row, at a rebuild
 
     @classmethod
-    def restored(
+    def from_whitened(
         cls,
         options: Options,
         of_features: Float[Tensor, "n k"] | None,
         W: Float[Tensor, "n k"],
         stats: Float[Tensor, "n 4"],
     ) -> "Rows":
-        """Rows that were whitened before."""
+        """Rows that are already whitened."""
         rows = cls.__new__(cls)
         rows._begin(options, of_features, W, stats[:, 1])
         rows.stats = stats
@@ -70,7 +70,7 @@ class Rows:
         return len(self.W)
 
     def _set_masks(self, flags: Bool[Tensor, "3 n"]) -> None:
-        """Open, askable, in the pool. Utilities and `is_closed` are filled up to a multiple of `LANES`."""
+        """Set the masks open, askable, in the pool. Utilities and `is_closed` are padded to a multiple of `LANES`."""
         n = flags.shape[1]
         padded = -(-n // LANES) * LANES
         self.is_open, askable, self.is_in_pool = flags.clone()
@@ -87,50 +87,50 @@ class Rows:
         self.counts = None if self.n_in_pool == len(self.is_in_pool) else self.is_in_pool.double()
 
     def drop(self, row: int) -> None:
-        """A row is out of the pool."""
+        """Take a row out of the pool."""
         self.is_open[row] = self.is_in_pool[row] = False
         self._count_pool()
 
     def undrop(self, row: int) -> None:
-        """A row is in the pool again; whether it is open is for the caller to say."""
+        """Put a row back into the pool; the caller decides whether it is open."""
         self.is_in_pool[row] = True
         self._count_pool()
 
     def set_askable(self, rows: Sequence[int], is_askable: Sequence[bool]) -> None:
-        """Whether each of these rows may be asked for."""
+        """Set whether each of these rows may be asked for."""
         index = torch.tensor(rows, dtype=torch.int64, device=self.is_closed.device)
         self.is_closed[index] = ~torch.tensor(is_askable, dtype=torch.bool, device=self.is_closed.device)
 
     def close(self, row: Int[Tensor, "1"]) -> None:
-        """A row is about to be labelled: neither to be understood nor to be asked for."""
+        """Close a row that is about to be labelled: neither open nor askable."""
         self.is_open.index_fill_(0, row, False)
         self.is_closed.index_fill_(0, row, True)
 
     # -- at each training ---------------------------------------------------------------------------------
 
     def anchor(self, kernel: Kernel, probs: Float[Tensor, "n c"], has_learner: bool) -> None:
-        """Start from these predictions. Where they are part of the kernel every row is whitened anew: O(nk²)."""
+        """Start from these predictions. If the kernel includes them, every row is whitened again: O(nk²)."""
         self._whiten(kernel, probs, 0)
         self.adopt(probs, has_learner)
         self._weigh(probs, 0)
 
     def mean_row(self) -> Float[Tensor, "k"]:
-        """Of the rows in the pool."""
+        """Mean of the whitened rows in the pool."""
         total = torch.zeros(self.W.shape[1], dtype=torch.float64, device=self.W.device)
         for rows in self._blocks(len(self)):
             total += self.is_in_pool[rows].double() @ self.W[rows].double()
         return total / max(1, self.n_in_pool)
 
     def adopt(self, probs: Float[Tensor, "n c"], has_learner: bool) -> None:
-        """Predictions for which the rows were whitened and weighed before."""
+        """Set predictions for which the rows are already whitened and weighted."""
         self._set_means(means_for(probs, self.options, has_learner))
 
     def set_probs(self, probs: Float[Tensor, "n c"]) -> None:
-        """Other predictions for the means alone; they start without a correction."""
+        """Replace the predictions of the means alone; the correction restarts at zero."""
         self._set_means(self.means.after(probs))
 
     def extend(self, kernel: Kernel, features: Features, probs: Float[Tensor, "b c"] | None) -> None:
-        """More rows at the end, open and askable. Their g and h, and all means, are for the caller to refresh."""
+        """Append rows, open and askable. The caller must refresh their g and h, and all means."""
         old, more = len(self), len(features)
         of_features, W, lam = _rows_of(kernel, features, self.options)
         flags = torch.stack([self.is_open, ~self.is_closed[:old], self.is_in_pool])
@@ -152,7 +152,7 @@ class Rows:
             return
         for rows in self._blocks(len(probs)):
             here = slice(first + rows.start, first + rows.stop)
-            self.W[here], self.stats[here, 1] = kernel.whitened(self.of_features[here], probs[rows])
+            self.W[here], self.stats[here, 1] = kernel.whiten(self.of_features[here], probs[rows])
         self._set_noise(first)
 
     def _set_noise(self, first: int) -> None:
@@ -160,7 +160,7 @@ class Rows:
         self.stats[first:, 0] = (self.stats[first:, 1] + self.noise).clamp_min_(floor)
 
     def _weigh(self, probs: Float[Tensor, "b c"], first: int) -> None:
-        """ω: what is undecided at each row by the learner's predictions."""
+        """Set ω, the weight of each row: how undecided the learner's predictions are there."""
         if self.options.weighting != "margin" or self.options.floor is None:
             return
         for rows in self._blocks(len(probs)):
@@ -173,35 +173,35 @@ class Rows:
 
     def gram(self) -> Float[Tensor, "k k"]:
         """M, over the rows that are open: Σ ω w wᵀ."""
-        total = self._nothing()
+        total = self._zeros()
         for rows in self._blocks(len(self)):
             w = self.W[rows].double() * (self.stats[rows, 3:].sqrt() * self.is_open[rows, None])
             total.addmm_(w.T, w)
         return total
 
     def known_beforehand(self) -> Float[Tensor, "k k"]:
-        """What is known before any label: the predictions are right on average over the pool, but for `bias`.
+        """The prior precision: before any label, the predictions are right on average over the pool, up to `bias`.
 
-        It is as if a row in the middle of all had been answered, as predicted and with that variance.
+        It equals a pseudo-observation at the pool's mean row, with the predicted value and that variance.
         """
         if self.options.bias is None:
-            return self._nothing()
+            return self._zeros()
         self.middle = self.mean_row()
         return torch.outer(self.middle, self.middle) / self.options.bias
 
-    def _nothing(self) -> Float[Tensor, "k k"]:
+    def _zeros(self) -> Float[Tensor, "k k"]:
         return torch.zeros((self.W.shape[1],) * 2, dtype=torch.float64, device=self.W.device)
 
     def precision(self, rows: Int[Tensor, "q"]) -> Float[Tensor, "k k"]:
         """Σ w wᵀ/ν over some rows."""
-        total = self._nothing()
+        total = self._zeros()
         for some in torch.split(rows, ROWS_PER_BLOCK[self.W.device.type]):
             w = self.W[some].double()
             total.addmm_(w.T, w / self.stats[some, :1])
         return total
 
     def refresh(self, R: Float[Tensor, "k k"], M: Float[Tensor, "k k"], first: int = 0) -> None:
-        """g and h of every row from `first` on, from scratch. O(nk²)."""
+        """Recompute g and h of every row from `first` on. O(nk²)."""
         for block in self._blocks(len(self) - first):
             rows = slice(first + block.start, first + block.stop)
             w = self.W[rows].double()
@@ -215,9 +215,9 @@ class Rows:
     # -- at each label ------------------------------------------------------------------------------------
 
     def apply(self, influence: Sequence[InfluenceStep], mean: Sequence[MeanStep]) -> None:
-        """Follow these steps: one pass over the rows for up to `STEPS_AT_A_TIME` of them."""
-        for first in range(0, max(len(influence), len(mean)), STEPS_AT_A_TIME):
-            some = slice(first, first + STEPS_AT_A_TIME)
+        """Apply these steps: one pass over the rows for up to `STEPS_PER_PASS` of them."""
+        for first in range(0, max(len(influence), len(mean)), STEPS_PER_PASS):
+            some = slice(first, first + STEPS_PER_PASS)
             self._apply(influence[some], mean[some])
 
     def covariances(self, p: Float[Tensor, "q k"]) -> Float[Tensor, "q n"]:
@@ -225,7 +225,7 @@ class Rows:
         p = p.to(self.W.dtype)
         if p.is_cuda:
             return p @ self.W.T
-        # On CPUs a product with an odd number of columns takes up to three passes, with an even one, one.
+        # On CPUs a product with an odd number of columns takes up to three passes; with an even number, one.
         padded = torch.cat([p, torch.zeros_like(p[:1])]) if len(p) % 2 else p
         return (self.W @ padded.T).T[: len(p)]
 
@@ -241,7 +241,7 @@ class Rows:
                 vectors.append(change.p)
         products = self.covariances(torch.stack(vectors))
         for i, step in enumerate(influence):
-            # One sweep that casts and transposes; a plain cast would keep every second number out of the cache line.
+            # One pass that casts and transposes; a plain cast would use only every second number of a cache line.
             s, r = products[2 * i : 2 * i + 2].to(torch.float64, memory_format=torch.contiguous_format, copy=True)
             self.var.addcmul_(s * step.inverse, s, value=-1.0)
             self.h.addcmul_(torch.addcmul(s * step.on_square, r, step.inverse, value=-2.0), s)
@@ -251,11 +251,11 @@ class Rows:
     # -- reading ------------------------------------------------------------------------------------------
 
     def take(self, rows: Int[Tensor, "q"]) -> tuple[Float[Tensor, "q k"], Float[Tensor, "q c"], Float[Tensor, "q 4"]]:
-        """Some rows in full, in float64: whitened, predicted, and (ν, λ, scale, ω)."""
+        """Some rows in full, in float64: whitened rows, predictions, and (ν, λ, scale, ω)."""
         return self.W[rows].double(), self.means.probs[rows].double(), self.stats[rows]
 
     def posterior_covariances(self, R: Float[Tensor, "k k"], rows: Int[Tensor, "q"]) -> Float[Tensor, "n q"]:
-        """wᵀ R w of every row with some, in float64."""
+        """Covariance wᵀ R w of every row with these rows, in float64."""
         out = torch.empty((len(self), len(rows)), dtype=torch.float64, device=self.W.device)
         Rw = R @ self.W[rows].double().T  # (k, q)
         for some in self._blocks(len(self)):
@@ -263,9 +263,9 @@ class Rows:
         return out
 
     def measure(self) -> None:
-        """The two utilities that a mode brings together, of every row.
+        """Compute the two measures of every row that a mode combines.
 
-        Influence is measured without the paper's number of classes, h/(ν + g): it cancels in most modes.
+        Influence is h/(ν + g), without the paper's factor c (the number of classes), which cancels in most modes.
         """
         n, mode = len(self), self.options.mode
         if mode == "variance":
@@ -278,19 +278,19 @@ class Rows:
             self.measures[1, :n] = self.means.uncertainty()
 
     def moments(self) -> Moments:
-        """Those of the measures, over the pool."""
+        """Moments of the measures over the pool."""
         return utilities.moments(self.measures[:, : len(self)], self.counts, self.n_in_pool)
 
     def best(
         self, weights: Float[Tensor, "2"] | None, q: int, nearness: float
     ) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
-        """The q best askable rows and the lowest that is near the best, with their utilities (-inf: none left)."""
-        u = utilities.together(self.measures, weights)
+        """The q best askable rows and the lowest-numbered one near the best, with their utilities (-inf: none left)."""
+        u = utilities.combine(self.measures, weights)
         rows, values = utilities.leaders(u.masked_fill_(self.is_closed, -torch.inf), q, nearness)
-        return rows.clamp_max_(len(self) - 1), values  # beyond the end is only filling, which is -inf
+        return rows.clamp_max_(len(self) - 1), values  # beyond the end is only padding, which is -inf
 
     def influence(self) -> Float[Tensor, "n"]:
-        """How much variance a label of each row takes from the open ones, each times its ω, with or without itself."""
+        """How much a label of each row reduces the ω-weighted variance of the open rows, with or without itself."""
         fall = self.h
         if self.options.exclude_self:
             fall = fall - (self.var - self.stats[:, 0]).square_().mul_(self.is_open).mul_(self.stats[:, 3])
@@ -307,7 +307,7 @@ class Rows:
         means: Float[Tensor, "q c"],
         probs: Float[Tensor, "q c"],
     ) -> Float[Tensor, "q"]:
-        """Summed calibrated entropy of the open rows, expected after an answer for each candidate."""
+        """Expected sum of calibrated entropies over the open rows, once each candidate's label is known."""
         ratios = self.covariances(p) / d.to(self.W.dtype)  # (q, n)
         rows, now = self.is_open.nonzero()[:, 0], self.means
         assert isinstance(now, Entropies)  # only the paper's method looks ahead
@@ -317,9 +317,9 @@ class Rows:
 def _rows_of(
     kernel: Kernel, features: Features, options: Options
 ) -> tuple[Float[Tensor, "n k"] | None, Float[Tensor, "n k"], Float[Tensor, "n"]]:
-    """Input kernel if predictions have a part in it, whitened rows, and λ, of every row.
+    """Input kernel (if the kernel includes predictions), whitened rows, and λ, of every row.
 
-    Whitened at once where that is for good, in float64: the kernel's values, rounded first, would lose digits.
+    Rows that never change are whitened here in float64: rounding the kernel's values first would lose precision.
     """
     device, n, k = kernel.U.device, len(features), len(kernel.U)
     W = torch.empty((n, k), dtype=options.torch_dtype, device=device)
@@ -328,7 +328,7 @@ def _rows_of(
     for first, block in features.blocks(torch.float64, device):
         here, values = slice(first, first + len(block)), kernel.of_features(block)
         if of_features is None:
-            W[here], lam[here] = kernel.whitened(values)
+            W[here], lam[here] = kernel.whiten(values)
         else:
             of_features[here] = values
     return of_features, W, lam

@@ -1,12 +1,12 @@
-"""A surrogate as plain arrays, and back: the next pick is the same, and so are all that follow.
+"""Saving a surrogate as plain arrays and loading it: all later picks are the same as without the interruption.
 
-The features are not kept, only a digest of them. Whitened rows are computed again, and so are the means, both
+The features are not saved, only a digest of them. Whitened rows and means are recomputed, both
 here and where the state is loaded, by the same operations on the same numbers.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,39 +21,53 @@ from understudy.core.posterior import Posterior
 from understudy.core.rows import Rows
 from understudy.errors import UnderstudyError
 
-if TYPE_CHECKING:
-    from understudy.core.surrogate import Surrogate
-
 FORMAT = 2
-READABLE = ("1", "2")  # the first knew the paper's method alone
+READABLE = ("1", "2")  # the first had the paper's method only
 KEYS = {
     "format", "pool", "n_classes", "seed", "is_anchored", "has_own_basis", "U", "origin",
     "n_classes_drawn", "bandwidths", *(LEDGER_KEYS - {"credit"}),
 }  # fmt: skip
 ENGINE_KEYS = {"probs", "R", "M", "B", "var", "h", "drift", "wear", "expected", "least", "total", "turn"}
-WHOLE_KEYS = {"W", "stats"}  # what could be computed again, kept where there is no time for it
-ROW_KEYS = ENGINE_KEYS | WHOLE_KEYS | {"of_features", "omega"}  # what has an entry a row, or was computed from all rows
+WHOLE_KEYS = {"W", "stats"}  # could be recomputed; saved where there is no time for that
+ROW_KEYS = ENGINE_KEYS | WHOLE_KEYS | {"of_features", "omega"}  # one entry per row, or computed from all rows
 
 
-def save(surrogate: "Surrogate", whole: bool) -> dict[str, np.ndarray]:
-    ledger, kernel, engine = surrogate._ledger, surrogate._kernel, surrogate._engine
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a surrogate is made of."""
+
+    options: Options
+    features: Features
+    n_classes: int
+    seed: int
+    is_anchored: bool
+    has_own_basis: bool
+    ledger: Ledger
+    kernel: Kernel
+    rows: Rows
+    engine: Engine | None  # None: not built yet
+
+
+def save(parts: Parts, whole: bool) -> dict[str, np.ndarray]:
+    """The parts as plain arrays; `whole`: including those that could be recomputed."""
+    kernel, engine, rows = parts.kernel, parts.engine, parts.rows
     saved: dict[str, Any] = {
         "format": FORMAT,
-        "pool": surrogate._features.digest(),
-        "n_classes": surrogate.n_classes,
-        "seed": np.uint64(surrogate._seed),
-        "is_anchored": surrogate._is_anchored,
-        "has_own_basis": surrogate._has_own_basis,
-        **surrogate.options.save(),
+        "pool": parts.features.digest(),
+        "n_classes": parts.n_classes,
+        "seed": np.uint64(parts.seed),
+        "is_anchored": parts.is_anchored,
+        "has_own_basis": parts.has_own_basis,
+        **parts.options.save(),
         "U": kernel.U, "origin": kernel.origin, "n_classes_drawn": kernel.n_classes_drawn,
         "bandwidths": [kernel.input_bandwidth, kernel.output_bandwidth],
-        **ledger.to_arrays(),
+        **parts.ledger.to_arrays(),
     }  # fmt: skip
     if kernel.V is not None:
         saved["V"] = kernel.V
     if engine is not None:
         engine.settle(exact_means=True)
-        rows, posterior = surrogate._rows, engine.posterior
+        posterior = engine.posterior
         rows.means.reset(rows.W, posterior.B)
         saved |= {
             "probs": rows.means.probs, "R": posterior.R, "M": posterior.M, "B": posterior.B,
@@ -63,9 +77,9 @@ def save(surrogate: "Surrogate", whole: bool) -> dict[str, np.ndarray]:
         }  # fmt: skip
         if posterior.R_told is not None:
             saved["R_told"] = posterior.R_told
-        if surrogate.options.weighting is not None:
+        if parts.options.weighting is not None:
             saved["omega"] = rows.stats[:, 3]
-        if surrogate.options.bias is not None:
+        if parts.options.bias is not None:
             saved["middle"] = rows.middle
         if whole:
             saved |= {"W": rows.W, "stats": rows.stats}
@@ -78,7 +92,7 @@ def save(surrogate: "Surrogate", whole: bool) -> dict[str, np.ndarray]:
 
 
 def arguments(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments for the constructor, from a saved state; the basis is among them, so none is searched for."""
+    """Arguments for the constructor, from a saved state; they include the basis, so that k-means is not run again."""
     options = Options.load(saved)
     U = np.asarray(saved["U"])
     if not options.sees_predictions:
@@ -87,24 +101,20 @@ def arguments(saved: Mapping[str, Any]) -> dict[str, Any]:
     return options.given() | {"n_classes": V.shape[1], "basis": (U, V)}
 
 
-def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
-    """Give a surrogate this state. Nothing of it changes before everything is known to fit."""
-    if check:
-        require_pool(saved, surrogate._features)
-    options = surrogate.options
-    n, device = len(surrogate._features), surrogate.device
-    found = Options.load(saved)
-    # A number of basis points may have been given, or come of the rule.
+def load(saved: Mapping[str, Any], options: Options, features: Features, device: torch.device) -> Parts:
+    """The parts that were saved, for a surrogate of these options."""
+    n, found = len(features), Options.load(saved)
+    # The number of basis points may be explicit or follow from the default rule.
     theirs = asdict(found) | {"basis_size": found.basis_points(n)}
     for name, value in (asdict(options) | {"basis_size": options.basis_points(n)}).items():
         if theirs[name] != value:
             raise UnderstudyError(
-                f"this state was saved with {name}={theirs[name]!r}, the surrogate has {value!r}; "
-                "make it with the same options, or use Surrogate.restore"
+                f"this state was saved with {name}={theirs[name]!r}, but the surrogate has {value!r}; "
+                "create it with the same options, or use Surrogate.restore"
             )
 
     def tensor(name: str) -> Tensor:
-        # What is mapped from a file for this surrogate alone is used where it lies.
+        # Arrays memory-mapped for this surrogate alone are used in place.
         value = saved[name]
         mapped = isinstance(value, np.memmap) and value.flags.writeable and value.ndim > 0
         return torch.from_numpy(np.asarray(value) if mapped else np.array(value)).to(device)
@@ -120,12 +130,12 @@ def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
     is_whole = set(saved) >= WHOLE_KEYS
     if is_whole:
         stats = tensor("stats")
-        if stats.shape[1] == 3:  # of the version before, which weighed all rows alike
+        if stats.shape[1] == 3:  # from the previous version, which weighted all rows equally
             stats = torch.cat([stats, torch.ones_like(stats[:, :1])], 1)
         of_features = tensor("of_features") if "of_features" in saved else None
-        rows = Rows.restored(options, of_features, tensor("W"), stats)
+        rows = Rows.from_whitened(options, of_features, tensor("W"), stats)
     else:
-        rows = Rows(kernel, options, surrogate._features.on(device))
+        rows = Rows(kernel, options, features.on(device))
     expected = set(np.asarray(saved["expected"]).tolist()) if "probs" in saved else set(ledger.pending)
     rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks(expected)))
     engine = None
@@ -147,46 +157,53 @@ def load(surrogate: "Surrogate", saved: Any, check: bool = True) -> None:
         engine.drift, engine.wear = tensor("drift"), float(saved["wear"])
         engine.least, engine.total, rows.means.turn = tensor("least"), float(saved["total"]), int(saved["turn"])
         engine.expected = expected
-    surrogate.n_classes = int(saved["n_classes"])
-    surrogate._seed, surrogate._is_anchored = int(saved["seed"]), bool(saved["is_anchored"])
-    surrogate._has_own_basis = bool(saved["has_own_basis"])
-    surrogate._ledger, surrogate._kernel, surrogate._rows, surrogate._engine = ledger, kernel, rows, engine
-    surrogate._count()
+    return Parts(
+        options=options,
+        features=features,
+        n_classes=int(saved["n_classes"]),
+        seed=int(saved["seed"]),
+        is_anchored=bool(saved["is_anchored"]),
+        has_own_basis=bool(saved["has_own_basis"]),
+        ledger=ledger,
+        kernel=kernel,
+        rows=rows,
+        engine=engine,
+    )
 
 
 def count_rows(saved: Mapping[str, np.ndarray]) -> int:
-    """How many rows the pool of a state has."""
+    """The number of rows in the pool of a saved state."""
     return len(saved["is_trained"])
 
 
 def drop_engine(saved: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The state without its engine, which is then made anew, for another ledger, say."""
+    """The state without its engine, which is then rebuilt, for example for a different ledger."""
     return {name: value for name, value in saved.items() if name not in ENGINE_KEYS}
 
 
 def drop_rows(saved: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The state without all that belongs to its pool's rows but the ledger: for other rows on the same basis."""
+    """The state without everything computed for its rows, except the ledger: for other rows on the same basis."""
     return {name: value for name, value in saved.items() if name not in ROW_KEYS}
 
 
 def mean_distance_of(saved: Mapping[str, np.ndarray]) -> float:
-    """The mean distance of two rows, from the width of the kernel. Only a state of the paper's method has it there."""
+    """The mean distance between two rows, from the kernel width; only states of the paper's method have it."""
     return float(np.sqrt(np.asarray(saved["bandwidths"])[0]) / np.asarray(saved["option_width"]).item())
 
 
 def best_influence_of(saved: Mapping[str, np.ndarray]) -> float:
-    """The most that the label of any one row would explain, without the paper's factor, the number of classes."""
+    """The largest influence of any row, without the paper's factor c (the number of classes)."""
     return float(np.max(np.asarray(saved["h"]) / np.asarray(saved["var"])))
 
 
 def require_pool(saved: Any, features: Features) -> None:
-    """The state must be one of ours, whole, and of this pool."""
+    """Refuse a state that is not a surrogate's, is incomplete, or belongs to another pool."""
     if not isinstance(saved, Mapping) or "format" not in saved or "pool" not in saved:
         raise UnderstudyError("this is not the state of a surrogate; pass what state_dict() returned")
     if str(saved["format"]) not in READABLE:
         raise UnderstudyError(
-            f"this state has format {saved['format']}, this version reads {', '.join(READABLE)}; "
-            "load it where it was saved"
+            f"this state has format {saved['format']}, but this version reads only {', '.join(READABLE)}; "
+            "load it with the version that saved it"
         )
     wanted = KEYS | (ENGINE_KEYS if "probs" in saved else set())
     if str(saved["format"]) == "1":
@@ -201,9 +218,9 @@ def require_pool(saved: Any, features: Features) -> None:
             wanted |= {"middle"} if options.bias is not None else set()
     missing = sorted(wanted - set(saved))
     if missing:
-        raise UnderstudyError(f"this state is not whole: {', '.join(missing)} missing; was it cut short?")
+        raise UnderstudyError(f"this state is incomplete: {', '.join(missing)} missing; the file may be truncated")
     if str(saved["pool"]) != features.digest():
         raise UnderstudyError(
-            f"this state is of another pool (saved {saved['pool']}, here {features.digest()}); pass the features "
-            "it was saved with: those given to anchor() last, if any were"
+            f"this state belongs to another pool (saved {saved['pool']}, here {features.digest()}); pass the features "
+            "it was saved with: those last passed to anchor(), if any"
         )

@@ -30,15 +30,15 @@ from understudy.core.options import OWN_BASIS_JITTER, Method, Options
 from understudy.core.rows import Rows
 from understudy.errors import UnderstudyError
 
-IN_ONE_GO = 2 * WAVES  # picks that a GPU makes without a word to the host
+PICKS_IN_ONE_GO = 2 * WAVES  # picks that a GPU makes without synchronising with the host
 STREAM_CENTRES, STREAM_WIDTH, STREAM_SIMPLEX, STREAM_EXPLAINED = range(4)
 
 
 class Surrogate:
-    """Which row of the pool to label next, updated exactly after every single label.
+    """Decides which row of the pool to label next, with an exact update after every single label.
 
     Each pick costs O(nk + nc + k²) for n rows, k basis points and c classes. The method and its
-    derivation: docs/mathematics.md; the readings taken of the paper: docs/paper-interpretation.md.
+    derivation: docs/mathematics.md; how the paper was interpreted: docs/paper-interpretation.md.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class Surrogate:
         basis: Any = None,
         **options: Any,
     ) -> None:
-        """`options` are those of `Options`: what is not given is the method's own.
+        """`options` are those of `Options`; the method's defaults apply to the rest.
 
-        `basis`: points of the caller's own, U for "understudy" and (U, V) for "paper", in place of k-means centres.
+        `basis`: your own basis points, U for "understudy" and (U, V) for "paper", in place of k-means centres.
         """
         self.options = Options.of(method, basis_size=basis_size, **options)
         self.n_classes = check_whole_number("n_classes", n_classes, 1)
@@ -69,11 +69,11 @@ class Surrogate:
         self._has_own_basis = basis is not None
         self._kernel: Kernel
         self._rows: Rows
-        self._see(self._features, basis)
+        self._build_kernel(self._features, basis)
         self._engine: Engine | None = None
 
     def __len__(self) -> int:
-        """How many rows the pool has."""
+        """The number of rows in the pool."""
         return len(self._ledger)
 
     def __repr__(self) -> str:
@@ -88,10 +88,10 @@ class Surrogate:
         """Start from the predictions of the freshly trained learner.
 
         `trained_on` are the rows it was trained on: there, and right after anchoring everywhere, the
-        surrogate's mean is the learner's prediction. Answers that are not among them (they came in while it
-        trained) are applied again. Nothing in `trained_on` means a model that was trained elsewhere. Rows
-        that were asked for stay pending, unless the learner was trained on them: their labels are known then.
-        `features` replaces the kernel's inputs, the learner's own features, say; basis and widths follow.
+        surrogate's mean equals the learner's prediction. Labels of other rows (they came in while it
+        trained) are applied again. An empty `trained_on` means a model that was trained elsewhere. Rows
+        that were asked for stay pending, unless the learner was trained on them, since their labels are known then.
+        `features` replaces the kernel's inputs, e.g. by the learner's own features; basis and widths are recomputed.
         O(nk²).
         """
         probs = check_probabilities(probs, len(self), self.n_classes, self.options.torch_dtype, self.device)
@@ -101,24 +101,24 @@ class Surrogate:
             unknown = [row for row in trained.tolist() if row not in self._ledger.answers]
             if unknown:
                 raise UnderstudyError(
-                    f"old_targets='residual' needs the labels of all rows the learner was trained on, and row "
-                    f"{unknown[0]} was never told ({len(unknown)} such); tell them before anchoring"
+                    f"old_targets='residual' needs the labels of all rows the learner was trained on, but row "
+                    f"{unknown[0]} was never told ({len(unknown)} such rows); tell them before anchoring"
                 )
         if features is not None:
             new = Features(features)
             if len(new) != len(self):
                 raise UnderstudyError(
-                    f"features for {len(new)} rows, but the pool has {len(self)}; pass one row an item"
+                    f"features for {len(new)} rows, but the pool has {len(self)}; pass one row per item"
                 )
             new.require_finite()
-            self._see(new, None)
+            self._build_kernel(new, None)
             self._features, self._has_own_basis = new, False
         self._ledger.is_trained[:] = False
         self._ledger.is_trained[trained] = True
         for row in trained.tolist():
             self._ledger.pending.pop(row, None)
         self._is_anchored = True
-        self._place(probs)
+        self._build_engine(probs)
         return self
 
     # -- asking and telling -------------------------------------------------------------------------------
@@ -126,16 +126,16 @@ class Surrogate:
     def ask(self, n: int = 1) -> np.ndarray:
         """The next n rows to label, best first; they are pending until told, released, skipped or dropped.
 
-        Each pick takes those before it into account: their influence is spent, though not their labels,
-        which nobody knows yet.
+        Each pick takes those before it into account: their influence, though not their labels, which nobody knows
+        yet.
         """
         return self.propose(n)[0]
 
     def propose(self, n: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """As `ask`, and beside each row the utility by which it was chosen."""
+        """As `ask`, and the utility of each row when it was chosen."""
         n = self._ledger.require_left(check_whole_number("n", n, 1))
         engine = self._ready()
-        if self.device.type == "cuda" and n >= IN_ONE_GO and not self._ledger.pending:
+        if self.device.type == "cuda" and n >= PICKS_IN_ONE_GO and not self._ledger.pending:
             return self._propose_in_one_go(engine, n)
         picks, values_of = [], []
         for _ in range(n):
@@ -155,7 +155,7 @@ class Surrogate:
             self._note_terms(engine)
             self._ledger.pending.update(dict.fromkeys(rows.tolist()))
         finally:
-            self._rebuild()  # the engine took the rows for told ones
+            self.rebuild()  # the engine treated the rows as labelled
         return rows.cpu().numpy(), values.double().cpu().numpy()
 
     def _note_terms(self, engine: Engine) -> None:
@@ -164,33 +164,33 @@ class Surrogate:
         self._last_terms = relative_terms(engine, first, second) if is_product else (first, second)
 
     def leaders(self, n: int = 4) -> np.ndarray:
-        """Up to n rows (8 at most) that may well be asked for next, best first. Nobody is asked, nothing changes.
+        """Up to n rows (8 at most) that are likely to be asked for next, best first. Nothing is handed out or changed.
 
-        What is asked for in the end depends on the answers that come until then.
+        Which rows are actually asked for depends on the labels that arrive until then.
         """
         n = check_whole_number("n", n, 1)
         engine = self._ready()
         self._expect_pending(engine)
         engine.settle()
         rows, values = engine.leaders()
-        found = dict.fromkeys(rows[values > -torch.inf].tolist())  # the lowest of the near ones may be there twice
+        found = dict.fromkeys(rows[values > -torch.inf].tolist())  # the lowest of the near-best rows may be there twice
         return np.array(list(found)[:n], dtype=np.int64)
 
     def reserve(self, rows: Any) -> "Surrogate":
-        """Somebody is at these rows though they were never asked for: they are pending from now on."""
+        """Mark rows as pending that were not asked for, because somebody is labelling them."""
         rows = check_rows("rows", rows, len(self)).tolist()
         for row in rows:
             if self._ledger.is_labelled(row) or self._ledger.is_dropped[row]:
                 state_of_row = "dropped from the pool" if self._ledger.is_dropped[row] else "labelled already"
-                raise UnderstudyError(f"row {row} is {state_of_row}, so nobody can be at it; leave it out")
+                raise UnderstudyError(f"row {row} is {state_of_row}, so it cannot be reserved; leave it out")
         self._ledger.pending.update(dict.fromkeys(rows))
         self._follow_ledger(rows)
         return self
 
     def tell(self, rows: Any, labels: Any, *, judge: bool = True) -> "Surrogate":
-        """Learn the classes of some rows, whether they were asked for or not, in any order and number.
+        """Learn the labels of some rows, whether they were asked for or not, in any order and number.
 
-        Without `judge` they do not count in `accuracy`: the learner knew them, or they were chosen for being easy.
+        Without `judge` they do not count in `accuracy`: for labels the learner knew, or rows that were chosen as easy.
         """
         rows = check_rows("rows", rows, len(self))
         labels = check_labels(rows, labels, self.n_classes)
@@ -204,14 +204,14 @@ class Surrogate:
         return self
 
     def rehearse(self, labels: Any, n: int) -> np.ndarray:
-        """n times `ask` and `tell`, when the label of every row is known already: for simulations.
+        """`ask` and `tell` n times, when the label of every row is known: for simulations.
 
-        Gives the rows in the order they were chosen. On a GPU the host is not consulted between picks.
+        Returns the rows in the order they were chosen. A GPU does not synchronise with the host between picks.
         """
         return self.rehearse_proposals(labels, n)[0]
 
     def rehearse_proposals(self, labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """As `rehearse`, and beside each row the utility by which it was chosen."""
+        """As `rehearse`, and the utility of each row when it was chosen."""
         labels = check_labels(np.arange(len(self)), labels, self.n_classes)
         n = self._ledger.require_left(check_whole_number("n", n, 1))
         engine = self._ready()
@@ -219,8 +219,8 @@ class Surrogate:
         known = torch.from_numpy(labels).to(self.device)
         try:
             rows, rights, values = engine.rehearse(known, n, judge=self._is_anchored)
-        except BaseException:  # an interrupt: what was learnt so far is in no ledger, so it is forgotten
-            self._rebuild()
+        except BaseException:  # an interrupt: what was learnt so far is not in the ledger, so it is discarded
+            self.rebuild()
             raise
         picks = rows.cpu().numpy()
         for row, right in zip(picks.tolist(), rights.tolist(), strict=True):
@@ -228,7 +228,7 @@ class Surrogate:
         return picks, values.double().cpu().numpy()
 
     def retract(self, rows: Any) -> "Surrogate":
-        """These answers never happened; a row is again what it was before, pending if it had been asked for."""
+        """Take back the labels of these rows; each is again what it was before, pending if it had been asked for."""
         rows = check_rows("rows", rows, len(self))
         self._ledger.require_told(rows.tolist())
         self._forget(rows.tolist(), lambda answer: "pending" if answer.was_asked else "pool")
@@ -239,7 +239,7 @@ class Surrogate:
         return self.retract(self._ledger.last_answers(check_whole_number("n", n, 1)))
 
     def release(self, rows: Any) -> "Surrogate":
-        """Pending rows go back to the pool; others stay as they are."""
+        """Return pending rows to the pool; others stay as they are."""
         self._release(check_rows("rows", rows, len(self)).tolist())
         return self
 
@@ -252,14 +252,14 @@ class Surrogate:
         return self
 
     def unskip(self, rows: Any) -> "Surrogate":
-        """Skipped rows may be asked for again; others stay as they are."""
+        """Allow skipped rows to be asked for again; others stay as they are."""
         rows = check_rows("rows", rows, len(self))
         self._ledger.is_skipped[rows] = False
         self._follow_ledger(rows.tolist())
         return self
 
     def drop(self, rows: Any) -> "Surrogate":
-        """Bad items: out of the pool altogether, with their answers."""
+        """Remove bad items from the pool altogether, with their labels."""
         rows = check_rows("rows", rows, len(self)).tolist()
         rows = [row for row in rows if not self._ledger.is_dropped[row]]
         self._forget([row for row in rows if self._ledger.is_labelled(row)], lambda _: "gone")
@@ -275,7 +275,7 @@ class Surrogate:
         return self
 
     def undrop(self, rows: Any) -> "Surrogate":
-        """Dropped rows are part of the pool again, without a label; others stay as they are."""
+        """Put dropped rows back into the pool, without a label; others stay as they are."""
         rows = check_rows("rows", rows, len(self))
         rows = rows[self._ledger.is_dropped[rows]].tolist()
         for row in rows:
@@ -292,11 +292,11 @@ class Surrogate:
     # -- the pool changes ---------------------------------------------------------------------------------
 
     def add_class(self) -> "Surrogate":
-        """One class more. The learner gives it no probability yet; the kernel follows at the next anchor."""
+        """Add a class. It has probability zero, and the kernel ignores it, until the next anchor."""
         self.n_classes += 1
         self._kernel = self._kernel.with_class()
         if not self._is_anchored:
-            self._engine = None  # predictions are uniform, and now over one class more
+            self._engine = None  # predictions are uniform, now over one more class
         if self._engine is not None:
             self._engine.settle()
             probs, posterior = self._rows.means.probs, self._engine.posterior
@@ -304,12 +304,12 @@ class Surrogate:
             posterior.B = torch.cat([posterior.B, torch.zeros_like(posterior.B[:, :1])], 1)
             self._rows.means.reset(self._rows.W, posterior.B)
             self._engine.set_classes(self.n_classes)
-            self._engine.chosen = None  # it was seen with one class less
+            self._engine.chosen = None  # its close-up has one class fewer
         return self
 
     def extend(self, features: Any, probs: Any = None) -> "Surrogate":
-        """New rows at the end of the pool, with the learner's predictions for them (none before the first anchor)."""
-        extended = self._features.extended(features)
+        """Append rows to the pool, with the learner's predictions for them (none before the first anchor)."""
+        extended = self._features.with_rows(features)
         new = Features(extended.parts[-1])
         new.require_finite()
         if probs is None and self._is_anchored:
@@ -318,7 +318,7 @@ class Surrogate:
             )
         if probs is not None and not self._is_anchored:
             raise UnderstudyError(
-                "the pool has no predictions yet, so new rows can have none; leave probs out, or anchor first"
+                "the pool has no predictions yet, so new rows cannot have any either; leave probs out, or anchor first"
             )
         if probs is not None:
             probs = check_probabilities(probs, len(new), self.n_classes, self.options.torch_dtype, self.device)
@@ -331,13 +331,13 @@ class Surrogate:
         self._features = extended
         self._ledger.extend(len(new))
         if self._engine is not None:
-            self._engine.extended(first)
+            self._engine.take_in_rows(first)
             self._move_middle()
         return self
 
     @property
     def pending(self) -> np.ndarray:
-        """Rows that wait for an answer, in the order they were asked for."""
+        """Rows that are waiting for a label, in the order they were asked for."""
         return np.array(list(self._ledger.pending), dtype=np.int64)
 
     @property
@@ -355,7 +355,7 @@ class Surrogate:
         return mean.cpu().numpy()
 
     def predict(self, rows: Any) -> np.ndarray:
-        """(q, c): the same for some rows only, at once and in float64."""
+        """(q, c): the same for some rows only, quickly and in float64."""
         engine = self._ready()
         index = torch.from_numpy(check_rows("rows", rows, len(self))).to(self.device)
         w, probs, _ = self._rows.take(index)
@@ -369,48 +369,46 @@ class Surrogate:
 
     @property
     def influence(self) -> np.ndarray:
-        """(n,): how much variance an answer takes from what is undecided; u¹ with "paper". NaN for dropped rows."""
+        """(n,): how much a label reduces the variance of undecided rows; u¹ with "paper". NaN for dropped rows."""
         engine = self._read()
         return self._out(engine.influence_scale * self._rows.influence())
 
     @property
     def uncertainty(self) -> np.ndarray:
-        """(n,): the doubt that is left at each row; u² with "paper". NaN for dropped rows."""
+        """(n,): the remaining doubt about each row; u² with "paper". NaN for dropped rows."""
         self._read()
         return self._out(self._rows.means.uncertainty())
 
     @property
     def utility(self) -> np.ndarray:
-        """(n,): u, of labelled and pending rows too; NaN for dropped rows, -inf where look-ahead did not look."""
+        """(n,): u, of labelled and pending rows too; NaN for dropped rows, -inf for rows that look-ahead left out."""
         return self._out(self._read().utility()[0])
 
     @property
     def last_terms(self) -> tuple[float, float]:
-        """Of influence and of uncertainty: what sets the row that was asked for last apart.
+        """What influence and uncertainty contributed to the choice of the last row.
 
-        The two terms that its utility is the sum of. A product has none: then the logarithms of its two factors, each
-        over the pool's geometric mean, so that 0 is an ordinary row.
+        The two terms of its utility if that is a sum. For a product, the logarithms of its two factors, each relative
+        to the pool's geometric mean, so that 0 is a typical row.
         """
         return self._last_terms
 
     @property
     def accuracy(self) -> float:
-        """P(f^t): the share of answers that the learner predicted beforehand; 0 before the first."""
+        """P(f^t): the share of labels that the learner had predicted correctly; 0 before the first."""
         right, judged = self._ledger.accuracy()
         return right / judged if judged else 0.0
 
     @property
     def tally(self) -> tuple[int, int]:
-        """How often the learner was right, of how many answers: what `accuracy` is the ratio of."""
+        """The number of labels the learner predicted correctly, and the number judged; `accuracy` is their ratio."""
         return self._ledger.accuracy()
 
     def credit(self, right: int, judged: int) -> "Surrogate":
-        """Answers that were judged elsewhere count in `accuracy` from now on, beside those that are told here."""
+        """Add labels that were judged elsewhere to the count behind `accuracy`."""
         right, judged = check_whole_number("right", right, 0), check_whole_number("judged", judged, 0)
         if right > judged:
-            raise UnderstudyError(
-                f"of {judged} answers the learner cannot have had {right} right; give judged >= right"
-            )
+            raise UnderstudyError(f"{right} right out of {judged} judged is impossible; pass judged >= right")
         self._ledger.credit = right, judged
         self._count()
         return self
@@ -418,9 +416,9 @@ class Surrogate:
     def covariance(self, rows: Any) -> np.ndarray:
         """(n, q): posterior covariance wᵀ R w of every row of the pool with each of these, in float64.
 
-        It goes through the weights and is given the answered and the pending rows, so an answer y for row l moves
+        It is conditioned on the answered and the pending rows, so a label y of row l moves
         the mean of row i by c_il (y - f^_l) / (ν_l + c_ll). The covariance of a row with itself is g, what labels of
-        others can still remove; its predictive `variance` adds λ and σ². O(nkq), in blocks of rows.
+        other rows can still remove; its predictive `variance` adds λ and σ². O(nkq), in blocks of rows.
         """
         index = torch.from_numpy(check_rows("rows", rows, len(self))).to(self.device)
         engine = self._ready()
@@ -428,55 +426,76 @@ class Surrogate:
         return self._rows.posterior_covariances(engine.posterior.R, index).cpu().numpy()
 
     def explain(self, row: int, n_rows: int = 5) -> Explanation:
-        """Why this row: shares of its utility, the rows it would teach most, the nearest labelled rows."""
+        """Explain a row: the shares of its utility, the rows it would teach most, the nearest labelled rows."""
         (row,) = check_rows("row", [row], len(self)).tolist()
         n_rows = check_whole_number("n_rows", n_rows, 1)
         if self._ledger.is_dropped[row]:
             raise UnderstudyError(f"row {row} was dropped from the pool; there is nothing to explain")
         engine, index = self._read(), self._index(row)
-        # A row that waits for its answer is explained as it was when it was chosen.
+        # A pending row is explained as of when it was chosen.
         with engine.as_if_open(index) if row in engine.expected else nullcontext():
             return explain(engine, self._ledger, self._features, row, n_rows)
 
-    # -- keeping it ---------------------------------------------------------------------------------------
+    # -- saving -------------------------------------------------------------------------------------------
 
     def state_dict(self, whole: bool = False) -> dict[str, np.ndarray]:
-        """Everything but the features, as plain arrays: `numpy.savez(path, **s.state_dict())` keeps it.
+        """Everything but the features, as plain arrays: `numpy.savez(path, **s.state_dict())` saves it.
 
-        `whole`: also the whitened rows, 2nk numbers, which are computed again otherwise.
+        `whole`: also the whitened rows, 2nk numbers, which otherwise are recomputed.
         """
-        return state.save(self, whole)
+        return state.save(self.parts, whole)
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> "Surrogate":
-        """Become what `state_dict` was taken from. The pool and the options must be the same."""
-        state.load(self, saved)
-        return self
+        """Restore the state that `state_dict` returned. The pool and the options must be the same."""
+        state.require_pool(saved, self._features)
+        return self._adopt(state.load(saved, self.options, self._features, self.device))
 
     @classmethod
     def restore(
         cls, features: Any, saved: Mapping[str, Any], device: str | torch.device = "cpu", *, check: bool = True
     ) -> "Surrogate":
-        """The surrogate that `state_dict` was taken from, without searching for basis points again.
+        """The surrogate that `state_dict` was taken from, without running k-means again.
 
-        A whole state is there at once; arrays in it that are mapped from a file, copy on write, stay where they are.
-        `check` reads all features, to see that they are those of the state.
+        A whole state loads at once; arrays that are memory-mapped (copy on write) are used in place.
+        `check` reads all features to verify that they belong to the state.
         """
         given = Features(features)
         if check:
             state.require_pool(saved, given)
-        # Made of one row: whatever it would compute of the others is in the state.
+        # Built from one row: what would be computed for the others is in the state.
         made = cls(given.parts[0][:1], device=device, **state.arguments(saved))
-        made._features = given
-        state.load(made, saved, check=False)
-        return made
+        return made._adopt(state.load(saved, made.options, given, made.device))
 
-    # -- inside -------------------------------------------------------------------------------------------
+    @property
+    def parts(self) -> state.Parts:
+        """Its parts, for inspection: the kernel with its basis, the ledger, the rows, the engine."""
+        return state.Parts(
+            options=self.options,
+            features=self._features,
+            n_classes=self.n_classes,
+            seed=self._seed,
+            is_anchored=self._is_anchored,
+            has_own_basis=self._has_own_basis,
+            ledger=self._ledger,
+            kernel=self._kernel,
+            rows=self._rows,
+            engine=self._engine,
+        )
+
+    # -- private ------------------------------------------------------------------------------------------
+
+    def _adopt(self, parts: state.Parts) -> "Surrogate":
+        self._features, self.n_classes, self._seed = parts.features, parts.n_classes, parts.seed
+        self._is_anchored, self._has_own_basis = parts.is_anchored, parts.has_own_basis
+        self._ledger, self._kernel, self._rows, self._engine = parts.ledger, parts.kernel, parts.rows, parts.engine
+        self._count()
+        return self
 
     def _stream(self, *purpose: int) -> np.random.Generator:
         return np.random.default_rng([self._seed, *purpose])
 
-    def _see(self, features: Features, basis: Any) -> None:
-        """Basis, widths and the kernel of every row. The long part of the set-up."""
+    def _build_kernel(self, features: Features, basis: Any) -> None:
+        """Compute the basis, the widths and the kernel of every row: the slow part of the set-up."""
         features, options = features.on(self.device), self.options
         origin, spread = bases.centre_and_spread(features, self.device)
         V = None
@@ -496,13 +515,21 @@ class Surrogate:
             width = options.width
             if width is None and options.explained is not None and distance > 0:
                 rng = self._stream(STREAM_EXPLAINED)
-                width = explained_width(features, U, origin, distance, options.explained, OWN_BASIS_JITTER, rng)
+                width = explained_width(
+                    features,
+                    U,
+                    origin=origin,
+                    distance=distance,
+                    share=options.explained,
+                    jitter=OWN_BASIS_JITTER,
+                    rng=rng,
+                )
             self._kernel = Kernel.over(U, None, origin, self._bandwidth(width, distance), jitter=OWN_BASIS_JITTER)
         self._rows = Rows(self._kernel, options, features)
 
     @staticmethod
     def _bandwidth(width: float | None, distance: float) -> float:
-        # Features without any spread say nothing, and any width says so.
+        # Features without any spread carry no information, whatever the width.
         return (width * distance) ** 2 if width is not None and distance > 0 else 1.0
 
     def _draw_outputs(self, k: int) -> Tensor:
@@ -521,7 +548,7 @@ class Surrogate:
         return torch.tensor([row], device=self.device)
 
     def _ready(self) -> Engine:
-        return self._engine if self._engine is not None else self._place(self._uniform(len(self)))
+        return self._engine if self._engine is not None else self._build_engine(self._uniform(len(self)))
 
     def _read(self) -> Engine:
         engine = self._ready()
@@ -533,7 +560,7 @@ class Surrogate:
         return values.masked_fill(~self._rows.is_in_pool, torch.nan).cpu().numpy()
 
     def _follow_ledger(self, rows: list[int]) -> None:
-        """Let the device know which of these rows may be asked for. The ledger alone decides that."""
+        """Copy to the device which of these rows may be asked for. The ledger alone decides that."""
         if rows:
             self._rows.set_askable(rows, [self._ledger.is_askable(row) for row in rows])
 
@@ -542,27 +569,28 @@ class Surrogate:
             if row not in engine.expected:
                 engine.expect(self._index(row))
 
-    def _place(self, probs: Tensor) -> Engine:
-        """A new engine on these predictions, with everything that the ledger knows."""
+    def _build_engine(self, probs: Tensor) -> Engine:
+        """A new engine for these predictions, with everything in the ledger."""
         kernel = self._kernel
         if kernel.V is not None and kernel.n_classes_drawn != self.n_classes:
             V = kernel.V if self._has_own_basis else self._draw_outputs(len(kernel.U))
             self._kernel = kernel.with_outputs(V, self._output_bandwidth())
         self._rows.anchor(self._kernel, probs, self._is_anchored)
         self._engine = Engine(self._rows, self.options)
-        self._rebuild()
+        self.rebuild()
         return self._engine
 
-    def _rebuild(self) -> None:
-        """The engine from scratch, as the ledger has it."""
-        assert self._engine is not None
+    def rebuild(self) -> None:
+        """Recompute the engine from the ledger, which removes accumulated rounding errors. O(nk²)."""
+        if self._engine is None:
+            return
         ledger, rows = self._ledger, self._rows
 
         def on_device(array: Any) -> Tensor:
             return torch.as_tensor(np.asarray(array)).to(self.device)
 
         rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks(expected=ledger.pending)))
-        # Sums are made in one order, whatever the order in which the answers came.
+        # Sorted, so that sums do not depend on the order in which labels came.
         with_all = self.options.old_targets == "residual"
         answered = sorted(row for row in ledger.answers if with_all or not ledger.is_trained[row])
         index = on_device(np.array(answered, dtype=np.int64))
@@ -577,9 +605,9 @@ class Surrogate:
         self._count()
 
     def _move_middle(self) -> None:
-        """The pool has changed, and so has its mean row."""
+        """Update the prior after a change of the pool, and so of its mean row."""
         if self._engine is not None and not self._engine.move_middle():
-            self._rebuild()
+            self.rebuild()
 
     def _count(self) -> None:
         if self._engine is not None:
@@ -587,14 +615,14 @@ class Surrogate:
             self._engine.set_tally(right, judged)
 
     def _target(self, row: int, answer: Answer | None) -> Tensor:
-        """What f^ is taught to be at a labelled row: its label, or the prediction of the learner that knows it."""
+        """The value f^ is fitted to at a labelled row: its label, or the prediction of a learner trained on it."""
         probs = self._rows.means.probs[row].double()
         if answer is None or (self._ledger.is_trained[row] and self.options.old_targets != "residual"):
             return probs
         return torch.zeros_like(probs).index_fill_(0, self._index(answer.label), 1.0)
 
     def _forget(self, rows: list[int], destination: Callable[[Answer], Destination]) -> None:
-        """Labelled rows lose their labels and go to "pending", "pool" or "gone"."""
+        """Remove the labels of rows, which become "pending", return to the "pool" or are "gone"."""
         engine, intact = self._ready(), True
         for row in rows:
             answer = self._ledger.answers.pop(row, None)
@@ -608,7 +636,7 @@ class Surrogate:
             self._follow_ledger(rows)
             self._count()
         else:
-            self._rebuild()
+            self.rebuild()
 
     def _release(self, rows: list[int], to_pool: bool = True) -> None:
         intact, pending = True, [row for row in rows if row in self._ledger.pending]
@@ -619,4 +647,4 @@ class Surrogate:
         if intact:
             self._follow_ledger(pending)
         else:
-            self._rebuild()
+            self.rebuild()

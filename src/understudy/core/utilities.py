@@ -1,4 +1,4 @@
-"""Influence, doubt, look-ahead, and how they are brought together: a product, or the paper's weighed sum."""
+"""Influence, doubt, look-ahead, and how they are combined: as a product, or as the paper's weighted sum."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -18,7 +18,7 @@ LANES = 1024
 
 @dataclass(frozen=True)
 class Moments:
-    """What a block must tell of its two utilities so that their deviations over all blocks can be had."""
+    """What each block must report about its two measures to compute their standard deviations over all blocks."""
 
     count: int
     mean: Float[Tensor, "2"]
@@ -34,16 +34,16 @@ class Moments:
         )
 
     def inverse_std(self, resolution: float, least: Float[Tensor, "2"]) -> Float[Tensor, "2"]:
-        """1/std, or 0 where a utility is constant up to rounding and has nothing to say.
+        """1/std, or 0 where a measure is constant up to rounding and so carries no information.
 
-        Rounding is `resolution` of the mean, or `least`, what is left of what there was when nothing was known.
+        Rounding is `resolution` times the mean, or `least`, the rounding error left from the values before any label.
         """
         std = (self.squares / self.count).sqrt_()
         return torch.where(std > torch.maximum(resolution * self.mean.abs(), least), std.reciprocal(), 0.0)
 
 
 def moments(measures: Float[Tensor, "2 n"], counts: Float[Tensor, "n"] | None = None, count: int = 0) -> Moments:
-    """Moments over all rows, or over the `count` of them that `counts` has a one for."""
+    """Moments over all rows, or over the `count` rows where `counts` is one."""
     if counts is None:
         mean = measures.mean(1, keepdim=True)
         return Moments(measures.shape[1], mean[:, 0], (measures - mean).square_().sum(1))
@@ -51,19 +51,19 @@ def moments(measures: Float[Tensor, "2 n"], counts: Float[Tensor, "n"] | None = 
     return Moments(count, mean[:, 0], (measures - mean).square_().mul_(counts).sum(1))
 
 
-def together(measures: Float[Tensor, "2 m"], weights: Float[Tensor, "2"] | None) -> Float[Tensor, "m"]:
-    """The utility: the two measures weighed and added, or without weights their product."""
+def combine(measures: Float[Tensor, "2 m"], weights: Float[Tensor, "2"] | None) -> Float[Tensor, "m"]:
+    """The utility: the weighted sum of the two measures, or their product if there are no weights."""
     if weights is None:
         return measures[0] * measures[1]
     return torch.addcmul(measures[0] * weights[0], measures[1], weights[1])
 
 
 def leaders(u: Float[Tensor, "n"], q: int, nearness: float) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
-    """The lowest row within `nearness` of the best, and the q best rows; beside them their utilities.
+    """The lowest-numbered row within `nearness` of the best, and the q best rows; with their utilities.
 
-    `u` is filled up with -inf to a multiple of `LANES`. The best row of each lane (a run of neighbours) is found;
-    the q best rows of all are among the q lanes with the best ones. Two short searches, where a partial
-    sort of all rows would take a GPU eight sweeps.
+    `u` is padded with -inf to a multiple of `LANES`. The best row of each lane (consecutive rows) is found;
+    the q best rows of all lie in the q lanes with the best maxima. Two short searches, where a partial
+    sort of all rows would take a GPU eight passes.
     """
     lanes = u.view(LANES, -1)
     _, lane = lanes.amax(1).topk(q)
@@ -77,7 +77,7 @@ def leaders(u: Float[Tensor, "n"], q: int, nearness: float) -> tuple[Int[Tensor,
 
 
 def choose(rows: Int[Tensor, "q"], u: Float[Tensor, "q"], tie: float = TIE) -> Int[Tensor, "1"]:
-    """The place of the largest utility; of the lowest row among those that tie."""
+    """The position of the largest utility; among ties, that of the lowest-numbered row."""
     best = u.max()
     tied = u >= torch.sub(best, best.abs(), alpha=tie)
     return torch.where(tied, rows, torch.iinfo(torch.int64).max).argmin(0, keepdim=True)
@@ -93,8 +93,8 @@ def expected_entropy(
 ) -> Float[Tensor, "q"]:
     """For each candidate, Σ_y probs_y Σ_j scale_j Ent(row j if the candidate's label were y).
 
-    `ratios` holds s_j/d: a label y moves row j by ratio (onehot_y - mean). All labels share the part
-    without the one-hot, so each class is exchanged once: O(q n c), not O(q n c²).
+    `ratios` holds s_j/d: a label y changes row j by ratio (onehot_y - mean). All labels share the part
+    without the one-hot, so each class is updated once: O(q n c), not O(q n c²).
     """
     dtype = ratios.dtype
     means, scale = means.to(dtype), scale.to(dtype)

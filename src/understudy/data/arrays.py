@@ -93,11 +93,21 @@ def _by_role(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarra
             raise UnderstudyError(f"{name} has both {' and '.join(present)}; keep one of them as its {role}")
         if present:
             parts[role] = arrays[present[0]]
+    lone = _lone_array(list(arrays))
+    if lone is not None:
+        parts["features"] = arrays[lone]
     if "features" not in parts:
         raise UnderstudyError(f"{name} has no array X or features; it has {there}: name one of them X")
     if "test labels" in parts and "test features" not in parts:
         raise UnderstudyError(f"{name} has labels but no features of a test set (Xt); it has {there}")
     return parts
+
+
+def _lone_array(names: Sequence[str]) -> str | None:
+    """The one array that has a name of its own, where none is called features: it can be nothing else."""
+    known = {key for keys in KEYS.values() for key in keys}
+    others = [name for name in names if name not in known]
+    return others[0] if len(others) == 1 and not set(KEYS["features"]) & set(names) else None
 
 
 def _one_pool(
@@ -196,6 +206,8 @@ def _read_npz(path: Path, max_bytes_read: int) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
     with zipfile.ZipFile(path) as archive, path.open("rb") as stream:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        if (lone := _lone_array(list(members))) is not None:
+            known = known | {lone}
         if not known & set(members):
             raise UnderstudyError(f"{path.name} has no array X or features; it has {', '.join(members) or 'none'}")
         for key in [key for key in members if key in known]:

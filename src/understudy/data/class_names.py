@@ -1,4 +1,4 @@
-"""From what a source says of classes to rows of one list of them: names, numbers, typing errors."""
+"""Names of classes: checked, numbered, and matched with the labels of a source, typing errors included."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -106,7 +106,7 @@ def check_classes(names: object) -> tuple[str, ...]:
 
 
 def check_class(name: object) -> str:
-    """The name of a class, without spaces around it; an error where it is none."""
+    """The name of a class, without spaces around it; an error if it cannot be one."""
     if not isinstance(name, str):
         raise UsageError(f"the name of a class must be text; got {name!r}")
     stripped = name.strip()

@@ -1,4 +1,4 @@
-"""A file from the web, whole and checked, or none: resumed after a break, never half there."""
+"""Downloads: resumed after a break, checked against a checksum, complete or not there at all."""
 
 import errno
 import hashlib
@@ -26,7 +26,7 @@ BYTES_PER_READ: Final = 1 << 18
 TEMPORARY_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # answers that may be better next time
 TRY_AGAIN: Final = "check the address and the network, then run it again"
 
-Advance = Callable[[int, int | None], None]  # bytes here so far, bytes in all if the server says so
+Advance = Callable[[int, int | None], None]  # bytes so far, bytes in all if the server says
 
 
 class Dropped(Exception):
@@ -76,9 +76,10 @@ def download(
 ) -> Path:
     """The file at `url` as `target`, complete or not at all.
 
-    `checksum` is "md5:..." or "sha256:...". A file that is there already is kept if it has this sum, or if none is
-    given. After a break the download goes on where it was, also in another process and on another day, unless the
-    remote file has changed. It gives up after `attempts` in a row that brought nothing; the pause between them
+    `checksum` is "md5:...", "sha256:..." or "git:...", the number that git gives a file's content. A file that is there
+    already is kept if it has this sum, or if none is given. After a break the download goes on where it was, also in
+    another process and on another day, unless the remote file has changed. It gives up after `attempts` in a row that
+    brought nothing; the pause between them
     starts at `wait` seconds and doubles.
     """
     target = Path(target)
@@ -184,7 +185,7 @@ def _handle_refusal(url: str, part: Part, error: urllib.error.HTTPError) -> None
 
 
 def _validator_of(response: http.client.HTTPResponse) -> str | None:
-    """Something that changes with the file. A weak ETag does not vouch for every byte, so it cannot serve."""
+    """What changes with the file: ETag or Last-Modified. A weak ETag does not promise equal bytes, so is not used."""
     etag = response.headers.get("ETag")
     return etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified")
 
@@ -196,16 +197,18 @@ def _range_start(response: http.client.HTTPResponse) -> int | None:
 
 def _split_checksum(checksum: str) -> tuple[str, str]:
     algorithm, _, digits = checksum.partition(":")
-    if algorithm not in ("md5", "sha256") or not re.fullmatch(r"[0-9a-f]+", digits):
-        raise UnderstudyError(f"a checksum is 'md5:...' or 'sha256:...' in small letters; got {checksum!r}")
+    if algorithm not in ("md5", "sha256", "git") or not re.fullmatch(r"[0-9a-f]+", digits):
+        raise UnderstudyError(f"a checksum is 'md5:...', 'sha256:...' or 'git:...' in small letters; got {checksum!r}")
     return algorithm, digits
 
 
 def sum_of(path: Path, like: str) -> str:
     """The file's checksum, of the same kind as the given one."""
     algorithm, _ = _split_checksum(like)
+    start = b"" if algorithm != "git" else f"blob {path.stat().st_size}\0".encode()
     with path.open("rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False))
+        name = "sha1" if algorithm == "git" else algorithm
+        digest = hashlib.file_digest(file, lambda: hashlib.new(name, start, usedforsecurity=False))
     return f"{algorithm}:{digest.hexdigest()}"
 
 

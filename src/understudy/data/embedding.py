@@ -73,7 +73,17 @@ def embed_dataset(
     """
     folders = (out, out / TEST)
     parts = dict(zip(folders, dataset.parts, strict=False))
-    made = _embed_parts(parts, folders, encoder, batch_size, workers, on_error, progress, cache, dataset.name)
+    made = _embed_parts(
+        parts,
+        folders,
+        encoder=encoder,
+        batch_size=batch_size,
+        workers=workers,
+        on_error=on_error,
+        progress=progress,
+        cache=cache,
+        source=dataset.name,
+    )
     return made[0], made[1] if len(made) > 1 else None
 
 
@@ -99,7 +109,17 @@ def embed(
     `on_wait` is called now and then while another process uses this encoder; without it, that is an error.
     """
     return _embed_parts(
-        {out: pool}, (out,), encoder, batch_size, workers, on_error, progress, cache, source, on_progress, on_wait
+        {out: pool},
+        (out,),
+        encoder=encoder,
+        batch_size=batch_size,
+        workers=workers,
+        on_error=on_error,
+        progress=progress,
+        cache=cache,
+        source=source,
+        on_progress=on_progress,
+        on_wait=on_wait,
     )[0]
 
 
@@ -289,7 +309,15 @@ class EmbeddingRun:
     def embedding(self, out: Path) -> Embedding:
         rows = self.usable_rows()
         cached = len(rows) - self.count_computed(rows)
-        return Embedding(out, len(rows), self.encoder.dim, self.computed, cached, tuple(self.faults()), self.seconds)
+        return Embedding(
+            out,
+            len(rows),
+            dim=self.encoder.dim,
+            computed=self.computed,
+            cached=cached,
+            faults=tuple(self.faults()),
+            seconds=self.seconds,
+        )
 
 
 def _in_order(work: Callable[[int], T], n: int, workers: int, ahead: int) -> Iterator[T]:

@@ -1,4 +1,4 @@
-"""What is wrong with an item, collected: a run of a million items does not end at the first broken one."""
+"""Faults of items, collected: a run over a million items does not end at the first broken one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class FaultsFound(UnderstudyError):
 
 
 def settle(faults: Iterable[Fault], on_error: OnError) -> tuple[Fault, ...]:
-    """All faults, once everything has been looked at; an error if items must be left out and none may be."""
+    """All faults; FaultsFound if some items cannot be used and `on_error` is "fail"."""
     found = tuple(faults)
     unusable = [fault for fault in found if not fault.used]
     if on_error == "fail" and unusable:

@@ -1,4 +1,4 @@
-"""Features that were computed before, by content: one folder an encoder, which a kill at any moment leaves whole.
+"""The feature cache, by content: one folder an encoder, which a kill at any moment leaves consistent.
 
 `vectors.f32` holds one vector after another. `keys.bin` says whose they are: a frame a batch, written after the
 batch's vectors are on the disk, with checksums of both. What follows the last whole frame is cut off on opening, so
@@ -119,7 +119,7 @@ def open_store(
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / "lock")
-    while not _is_free(lock, 0 if on_wait is None else SECONDS_PER_WAIT):
+    while not _acquire(lock, 0 if on_wait is None else SECONDS_PER_WAIT):
         if on_wait is None:
             raise UnderstudyError(
                 f"another process is computing features of {encoder}; wait until it is done, then run this again"
@@ -136,8 +136,8 @@ def open_store(
         lock.release()
 
 
-def _is_free(lock: filelock.BaseFileLock, timeout: float) -> bool:
-    """Whether the lock could be had within so many seconds; if so, it is held now."""
+def _acquire(lock: filelock.BaseFileLock, timeout: float) -> bool:
+    """Take the lock within `timeout` seconds; whether that worked."""
     try:
         lock.acquire(timeout=timeout)
     except filelock.Timeout:

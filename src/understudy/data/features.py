@@ -1,4 +1,4 @@
-"""A features folder: what `embed` makes of a pool, written whole, and opened again as a pool.
+"""A features folder: what `embed` makes of a pool, written atomically and opened again as a pool.
 
 `features.npy` (n, d) is memory-mapped. `items.parquet` has a row an item: identity, label, class, digest, stamp, and
 the path or text. `faults.jsonl` has what was left out. `embedding.json` says what the rest is; it is taken away first
@@ -67,7 +67,7 @@ class Embedding:
 
 
 def summarize(embedding: Embedding, part: str = "pool") -> str:
-    """What a person wants to know when it is done."""
+    """The lines to print when an embedding is done."""
     e = embedding
     unused, notes = e.left_out, [fault for fault in e.faults if fault.used]
     faults = f"\n{count_of(unused, 'item')} left out:{list_faults(unused)}" if unused else ""
@@ -131,7 +131,7 @@ def _not_ours(folder: Path) -> str | None:
 
 @contextmanager
 def reserve_folder(folder: Path) -> Iterator[None]:
-    """The folder exists and can be written to; if nothing comes into it, what was made of it is gone in the end."""
+    """Make the folder and check that it can be written to; folders made here that stay empty are removed."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -146,7 +146,7 @@ def reserve_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Whatever the file system refuses, with the path and the reason."""
+    """Turn errors of the file system into one line with the path and the reason."""
     try:
         yield
     except OSError as error:

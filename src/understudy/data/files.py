@@ -5,6 +5,7 @@ forced onto the disk too, because without that a power failure can undo the rena
 that names the path.
 """
 
+import errno
 import os
 import secrets
 import shutil
@@ -16,7 +17,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from understudy.errors import NotStored
+from understudy.messages import DISK_FAILED, DISK_IS_FULL
 
+FULL_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DRAFT_NAMES: Final = (".*.part", ".draft-*")  # the second as older versions named them
 
 
@@ -179,5 +182,6 @@ def _name_in_errors(place: str) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise NotStored(
-            f"cannot write {place}: {reason}; make room or check its permissions, then try again"
+            f"cannot write {place}: {reason}; make room or check its permissions, then try again",
+            DISK_IS_FULL if error.errno in FULL_DISK else DISK_FAILED,
         ) from error

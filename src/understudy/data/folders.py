@@ -1,39 +1,51 @@
-"""Pools from a folder of images: flat, one folder a class, or either of these under `train` and `test`."""
+"""Pools from a folder of images or of texts: flat, one folder a class, or either of these under `train` and `test`."""
 
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from understudy.data import class_names, images, splits
-from understudy.data.faults import Fault
-from understudy.data.items import ImageFiles, make_printable
+from understudy.data.faults import Fault, ItemFault
+from understudy.data.items import ImageFiles, Texts, content_of, make_printable
 from understudy.data.pool import Dataset, Pool
+from understudy.data.text_encodings import decode_text
 from understudy.errors import UnderstudyError, UsageError
-from understudy.messages import count_of, list_some
+from understudy.messages import count_of, install_command, list_some
 
+TEXT_SUFFIX: Final = ".txt"
+MAX_KINDS_LISTED: Final = 6
 LITTER: Final = frozenset({"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})  # what systems leave in folders
 
 
 @dataclass
 class Listing:
-    """Files of images by their path relative to a folder, in order, and what was found beside them."""
+    """Files of one kind by their path relative to a folder, in order, and what was found beside them."""
 
     files: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
+    are_texts: bool = False
     faults: list[Fault] = field(default_factory=list)
 
 
 def load_folder(folder: Path, classes: Sequence[str] | None = None, folder_labels: bool = True) -> Dataset:
-    """The images under a folder. The first folder on the way to a file is its class, unless `folder_labels` is off."""
+    """The images under a folder, or its texts (.txt) where it has no images.
+
+    The first folder on the way to a file is its class, unless `folder_labels` is off.
+    """
     name = folder.resolve().name
     split, unused = _split_folders(folder)
     if not split:
-        return Dataset(name, *_pools(folder, [list_images(folder)], classes, folder_labels))
+        listing = list_images(folder)
+        if not listing.files and any(_suffix_of(other) == TEXT_SUFFIX for other in listing.others):
+            listing = _take_texts(listing)
+        return Dataset(name, *_pools(folder, [listing], classes, folder_labels))
     listings = {part: list_images(folder, under) for part, under in split.items()}
+    if not any(listing.files for listing in listings.values()):
+        listings = {part: _take_texts(listing) for part, listing in listings.items()}
     if not listings["pool"].files:
         raise _no_images(folder / split["pool"], listings["pool"])
     chosen = splits.part_to_test(part for part, listing in listings.items() if listing.files)
@@ -95,12 +107,18 @@ def _pools(
 def _one_pool(folder: Path, listing: Listing, names: list[str], classes: tuple[str, ...]) -> Pool:
     ids = tuple(map(make_printable, listing.files))
     rows, unknown = class_names.rows_of(names, classes, ids)
+    items: ImageFiles | Texts = ImageFiles([folder / name for name in listing.files], ids)
+    notes: list[Fault] = []
+    if listing.are_texts:
+        items, broken, notes = _read_texts(folder, listing.files, ids)
+        unknown = {**unknown, **broken}
+        notes += broken.values()
     pool = Pool(
         ids,
-        items=ImageFiles([folder / name for name in listing.files], ids),
+        items=items,
         labels=rows if any(names) else None,
         classes=classes,
-        faults=(*listing.faults, *_other_files(listing), *_unknown_folders(names, classes)),
+        faults=(*listing.faults, *_other_files(listing), *_unknown_folders(names, classes), *notes),
     )
     return pool.take([row for row in range(len(pool)) if row not in unknown]) if unknown else pool
 
@@ -162,7 +180,41 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _has_image_name(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in images.SUFFIXES  # noqa: PTH122
+    suffix = _suffix_of(name)
+    return suffix in images.SUFFIXES or (suffix in images.HEIC_SUFFIXES and images.reads_heic())
+
+
+def _suffix_of(name: str) -> str:
+    return os.path.splitext(name)[1].lower()  # noqa: PTH122
+
+
+def _take_texts(listing: Listing) -> Listing:
+    """The listing of a folder without images, with its texts as the files."""
+    texts = [name for name in listing.others if _suffix_of(name) == TEXT_SUFFIX]
+    others = [name for name in listing.others if _suffix_of(name) != TEXT_SUFFIX]
+    return Listing(texts, others, are_texts=True, faults=listing.faults)
+
+
+def _read_texts(folder: Path, files: Sequence[str], ids: Sequence[str]) -> tuple[Texts, dict[int, Fault], list[Fault]]:
+    """The texts of files, the faults of those that cannot be used, and a note on those that are not in UTF-8."""
+    texts, faulty, foreign = [], dict[int, Fault](), list[Fault]()
+    for row, name in enumerate(files):
+        text = ""
+        try:
+            text, encoding = decode_text(content_of(folder / name, ids[row]), ids[row])
+            if encoding.note is not None:
+                foreign.append(encoding.note)
+            if not text.strip():
+                faulty[row] = Fault(ids[row], "the text is empty", "fill it in or remove the file")
+        except ItemFault as error:
+            faulty[row] = error.fault
+        except UnderstudyError:
+            faulty[row] = Fault(ids[row], "neither in UTF-8 nor in Windows-1252", "save it as UTF-8")
+        texts.append(text)
+    if len(foreign) > 1:
+        first = replace(foreign[0], item=f"{foreign[0].item} and {len(foreign) - 1:,} more")
+        foreign = [first]
+    return Texts(texts, [f"file {name}" for name in ids]), faulty, foreign
 
 
 def _class_folder(name: str, depth: int) -> str:
@@ -179,18 +231,36 @@ def _unknown_folders(names: Sequence[str], classes: Sequence[str]) -> Iterator[F
 
 
 def _other_files(listing: Listing) -> Iterator[Fault]:
-    if listing.others:
+    """A note on files that are not used, by the ends of their names; one of its own on HEIC that could be read."""
+    heic = [name for name in listing.others if _suffix_of(name) in images.HEIC_SUFFIXES]
+    others = [name for name in listing.others if name not in set(heic)]
+    if heic:
         yield Fault(
-            list_some(map(make_printable, listing.others), 1),
-            "not images, judging by their names",
-            "not used; convert what is one to PNG or JPEG",
+            f"{count_of(heic, '.heic file')}",
+            "left out, as HEIC needs one more package",
+            f"{install_command('heic')}, then open this again",
+            used=True,
+        )
+    if others:
+        counts = Counter(_suffix_of(name) or "without an ending" for name in others)
+        kinds = [f"{number:,} {kind}" for kind, number in counts.most_common()]
+        what = "not texts" if listing.are_texts else "not images"
+        yield Fault(
+            count_of(others, "file"),
+            f"left out, {what} judging by their names: {list_some(kinds, MAX_KINDS_LISTED)} "
+            f"({list_some(map(make_printable, others), 1)})",
+            "convert what is one to PNG or JPEG" if not listing.are_texts else "save what is one as .txt",
             used=True,
         )
 
 
 def _no_images(folder: Path, listing: Listing) -> UnderstudyError:
+    heic = [name for name in listing.others if _suffix_of(name) in images.HEIC_SUFFIXES]
+    if heic:
+        found = count_of(heic, ".heic file")
+        return UsageError(f"{folder} has {found}, and HEIC needs one more package: {install_command('heic')}")
     beside = f", but it has {make_printable(listing.others[0])}" if listing.others else ""
     faults = f" ({listing.faults[0]})" if listing.faults else ""
     return UsageError(
-        f"{folder} has no images{beside}{faults}; give a folder with files that end in .jpg, .png, .webp or the like"
+        f"{folder} has no images or texts{beside}{faults}; give a folder with files that end in .jpg, .png, .txt or so"
     )

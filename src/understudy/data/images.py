@@ -1,14 +1,16 @@
-"""From the bytes of an image file to eight-bit RGB, or to a fault that says what is wrong with it."""
+"""Decoding: the bytes of an image file to eight-bit RGB, or a fault that says what is wrong with it."""
 
 import io
 import re
+from functools import cache
+from importlib.util import find_spec
 from typing import Final
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from understudy.data.faults import Fault, ItemFault
-from understudy.messages import reason_of
+from understudy.messages import install_command, reason_of
 
 # What Pillow opens and people keep pictures in. A folder is searched for these endings, in any case.
 SUFFIXES: Final = frozenset(
@@ -16,8 +18,34 @@ SUFFIXES: Final = frozenset(
 )
 # And nothing else, whatever a file is called: some of what Pillow opens starts other programs.
 FORMATS: Final = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "PPM", "AVIF", "JPEG2000")
+HEIC: Final = "HEIF"  # what Pillow calls the photographs of phones, once another package has taught it to read them
+HEIC_SUFFIXES: Final = frozenset({".heic", ".heif", ".hif"})
+_HEIC_BRANDS: Final = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"})
 MAX_BYTES: Final = 1 << 30  # of a file; none with fewer pixels than the next line allows is near this
 MAX_PIXELS: Final = Image.MAX_IMAGE_PIXELS or 2**26  # Pillow's own line between a photograph and an attack
+
+
+def reads_heic() -> bool:
+    """Whether the package that reads HEIC is installed."""
+    return find_spec("pillow_heif") is not None
+
+
+def formats_for(content: bytes) -> tuple[str, ...]:
+    """The formats that these bytes may be in. The reader of HEIC is loaded only for what looks like HEIC."""
+    is_heic = content[4:8] == b"ftyp" and content[8:12] in _HEIC_BRANDS
+    return (*FORMATS, HEIC) if is_heic and reads_heic() and _register_heic() else FORMATS
+
+
+@cache
+def _register_heic() -> bool:
+    """Teach Pillow to read HEIC; False where the package is there and does not work."""
+    try:
+        from pillow_heif import register_heif_opener
+
+        register_heif_opener()
+    except Exception:  # a library of the system that does not fit, say
+        return False
+    return True
 
 
 def decode(content: bytes, name: str) -> tuple[Image.Image, tuple[Fault, ...]]:
@@ -25,7 +53,7 @@ def decode(content: bytes, name: str) -> tuple[Image.Image, tuple[Fault, ...]]:
     if not content:
         raise ItemFault(Fault(name, "the file is empty", "copy it again or remove it"))
     try:
-        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+        with Image.open(io.BytesIO(content), formats=formats_for(content)) as image:
             width, height = image.size
             if width * height > MAX_PIXELS:
                 raise _huge(name, f"{width:,} x {height:,} pixels")
@@ -37,6 +65,8 @@ def decode(content: bytes, name: str) -> tuple[Image.Image, tuple[Fault, ...]]:
         pixels = re.search(r"\d+", str(error))
         raise _huge(name, f"{int(pixels.group()):,} pixels" if pixels else "too many pixels") from error
     except UnidentifiedImageError as error:
+        if content[4:8] == b"ftyp" and content[8:12] in _HEIC_BRANDS and not reads_heic():
+            raise ItemFault(Fault(name, "HEIC, which needs one more package", install_command("heic"))) from error
         raise ItemFault(Fault(name, "none of the image formats that are read", "convert it to PNG or JPEG")) from error
     except ItemFault:
         raise

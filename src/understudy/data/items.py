@@ -19,7 +19,7 @@ from understudy.errors import UnderstudyError
 
 Kind = Literal["image", "text"]
 Stamp = tuple[int, int]  # size in bytes, time of the last change in nanoseconds
-NO_WAITING: Final = getattr(os, "O_NONBLOCK", 0)  # a pipe nobody writes to would be opened for ever
+NO_WAITING: Final = getattr(os, "O_NONBLOCK", 0)  # opening a pipe that nobody writes to would block for ever
 NO_FOLLOWING: Final = getattr(os, "O_NOFOLLOW", 0)
 UNSEEN: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, halves of characters, ends of lines
 TURNING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # the direction of what follows
@@ -156,7 +156,7 @@ class StoredImages:
         return StoredImages(self.cell, names, places, self.folder, self.confined)
 
     def confined_to(self, folder: Path) -> "StoredImages":
-        """The same images, of which none is a file elsewhere."""
+        """The same images, of which those outside of the folder are faults."""
         return StoredImages(self.cell, self.names, self.rows, self.folder, folder)
 
     def read_named_file(self, row: int, path: str) -> bytes:
@@ -202,7 +202,7 @@ class Texts:
 
 
 def content_of(path: Path, name: str, *, follow: bool = True) -> bytes:
-    """What is in a file; ItemFault where it cannot be had. Unless `follow`, a link is none."""
+    """The content of a file; ItemFault where it cannot be read. Unless `follow`, a symbolic link cannot be."""
     try:
         with open(path, "rb", opener=_without_waiting if follow else _without_following) as file:
             status = os.fstat(file.fileno())

@@ -15,7 +15,7 @@ from understudy.errors import UnderstudyError, UsageError
 
 EMBEDDED: Final = "embedding.json"  # what `understudy embed` leaves in a folder of features
 ACCEPTED: Final = (
-    "the name of a data set, a folder of images, a folder of features, a file "
+    "the name of a data set, a folder of images or texts, a folder of features, a file "
     f"({', '.join((*tables.READERS, *arrays.SUFFIXES))}) or hf:NAME"
 )
 
@@ -38,7 +38,7 @@ def load(
     chosen, known = check_on_error(on_error), _check_classes(classes)
     found = _open_source(source, known, columns, folder_labels)
     if found.test is not None and not len(found.test):
-        # A test set of faults only is none; what is wrong with it must not be lost.
+        # A test set of which no item can be used is dropped, but its faults must not be lost.
         pool = replace(found.pool, faults=found.pool.faults + found.test.faults)
         found = replace(found, pool=pool, test=None)
     settle([fault for part in found.parts for fault in part.faults], chosen)
@@ -51,7 +51,7 @@ def load(
 def _open_source(
     source: Any, classes: tuple[str, ...] | None, columns: Mapping[str, str] | None, folder_labels: bool
 ) -> Dataset:
-    """The source, by what it is."""
+    """Open a source according to its kind."""
     if isinstance(source, Dataset | Pool):
         return _with_classes(source if isinstance(source, Dataset) else Dataset("pool", source), classes)
     if isinstance(source, np.ndarray):

@@ -1,13 +1,15 @@
-"""Rows of a table, column by column: CSV, JSONL and Parquet files read, their broken lines collected."""
+"""Rows of a table, column by column: CSV, JSONL, Parquet, Excel and text files read, their broken lines collected."""
 
 import csv
 import json
 import threading
+import zipfile
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, time
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +20,9 @@ from pyarrow import parquet
 from understudy.data import columns
 from understudy.data.faults import Fault
 from understudy.data.items import make_printable
+from understudy.data.text_encodings import UTF8, decode_text, find_encoding
 from understudy.errors import UnderstudyError, UsageError
-from understudy.messages import reason_of
+from understudy.messages import install_command, reason_of
 
 DELIMITERS: Final = (",", ";", "\t")
 MAX_CELL_LENGTH: Final = 2**31 - 1  # characters; the csv module's own limit is 131,072, and documents are longer
@@ -44,14 +47,14 @@ class Table:
 
 
 def _read_csv(path: Path, named: Mapping[str, str], choose: Choose = columns.choose_columns) -> Table:
-    """A CSV file with a header line, in UTF-8, its delimiter a comma, a semicolon or a tab."""
+    """A CSV file with a header line, its delimiter a comma, a semicolon or a tab."""
+    encoding = find_encoding(path)
+    errors = "surrogateescape" if encoding.name == UTF8 else "strict"
     rows: list[list[str]] = []
     names: list[str] = []
     faults: list[Fault] = []
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream, _long_cells():
+    with path.open(encoding=encoding.name, errors=errors, newline="") as stream, _long_cells():
         first = stream.readline()
-        if first.startswith(("\udcff\udcfe", "\udcfe\udcff")):
-            raise UnderstudyError(f"{path} is in UTF-16; save it as UTF-8")
         stream.seek(0)
         reader = csv.reader(stream, delimiter=_delimiter_of(first), strict=True)
         header = _header_of(reader, path)
@@ -66,7 +69,8 @@ def _read_csv(path: Path, named: Mapping[str, str], choose: Choose = columns.cho
                 names.append(name)
     chosen = choose(header, named, str(path))
     place = {role: header.index(column) for role, column in chosen.items()}
-    return Table({role: [row[at] for row in rows] for role, at in place.items()}, names, tuple(faults))
+    noted = faults if encoding.note is None else [encoding.note, *faults]
+    return Table({role: [row[at] for row in rows] for role, at in place.items()}, names, tuple(noted))
 
 
 def _delimiter_of(header: str) -> str:
@@ -130,12 +134,16 @@ def _read_jsonl(path: Path, named: Mapping[str, str], choose: Choose = columns.c
     """A file with one JSON object a line."""
     rows: list[dict[str, Any]] = []
     names: list[str] = []
-    faults: list[Fault] = []
+    encoding = find_encoding(path)
+    faults: list[Fault] = [] if encoding.note is None else [encoding.note]
+    codec = "utf-8" if encoding.name == UTF8 else encoding.name
+    if codec == "utf-16":
+        raise UnderstudyError(f"{path} is in UTF-16; JSON lines must be in UTF-8, so save it as that")
     with path.open("rb") as stream:
         for number, line in enumerate(stream, 1):
             text = line.removeprefix(b"\xef\xbb\xbf").strip()
             try:
-                row = json.loads(text.decode()) if text else None
+                row = json.loads(text.decode(codec)) if text else None
             except UnicodeDecodeError:
                 faults.append(Fault(f"line {number}", "not in UTF-8", "save the file as UTF-8"))
             except (ValueError, RecursionError) as error:
@@ -259,12 +267,71 @@ class Cells(Sequence[Any]):
         return cell.as_py() if isinstance(cell, pyarrow.Scalar) else cell
 
 
+def _read_excel(path: Path, named: Mapping[str, str], choose: Choose = columns.choose_columns) -> Table:
+    """The first sheet of an Excel file, its first row the header; a note says which sheet. Values as they are shown."""
+    try:
+        from openpyxl import load_workbook
+        from openpyxl.utils.exceptions import InvalidFileException
+    except ImportError:
+        raise UnderstudyError(
+            f"{path}: Excel files need one more package: {install_command('excel')}; or save it as CSV in UTF-8"
+        ) from None
+    try:
+        book = load_workbook(path, read_only=True, data_only=True)
+    except (InvalidFileException, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise UnderstudyError(f"{path} is not an Excel file, or a damaged one ({reason_of(error)})") from error
+    try:
+        sheets = book.worksheets
+        if not sheets:
+            raise UnderstudyError(f"{path} has no sheet with cells; save the table as its first sheet")
+        lines = [[_excel_text(cell) for cell in row] for row in sheets[0].iter_rows(values_only=True)]
+        title, others = sheets[0].title, [sheet.title for sheet in sheets[1:]]
+    finally:
+        book.close()
+    header = _header_of(iter(lines[:1]), path)
+    rows = [(f"row {number}", row) for number, row in enumerate(lines[1:], 2) if any(row)]
+    width = len(header)
+    place = {role: header.index(column) for role, column in choose(header, named, str(path)).items()}
+    values = {role: [(row + [""] * width)[at] for _, row in rows] for role, at in place.items()}
+    notes = []
+    if others:
+        problem = f"the first sheet, {make_printable(title)!r}, is read; {columns.quote_names(others)} are not"
+        notes.append(Fault(path.name, problem, "put another first, or save it as a file of its own", used=True))
+    return Table(values, [name for name, _ in rows], tuple(notes))
+
+
+def _excel_text(cell: Any) -> str:
+    """A cell as text: whole numbers without a fraction, dates as 2024-01-31."""
+    if cell is None:
+        return ""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    if isinstance(cell, datetime):
+        return cell.date().isoformat() if cell.time() == time.min else cell.isoformat(" ")
+    return str(cell)
+
+
+def _read_text_lines(path: Path, named: Mapping[str, str], choose: Choose = columns.choose_columns) -> Table:
+    """A text file without columns: one text a line, empty lines left out."""
+    if named:
+        raise UsageError(f"{path} is a text file, each line a text: it has no columns; leave out --columns")
+    text, encoding = decode_text(path.read_bytes(), str(path))
+    lines = [(f"line {number}", line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise UnderstudyError(f"{path} has no text in it; write one a line")
+    choose(["text"], named, str(path))
+    notes = () if encoding.note is None else (encoding.note,)
+    return Table({"text": [line for _, line in lines]}, [name for name, _ in lines], notes)
+
+
 READERS: Final = {
     ".csv": _read_csv,
     ".tsv": _read_csv,
     ".jsonl": _read_jsonl,
     ".ndjson": _read_jsonl,
     ".parquet": _read_parquet,
+    ".xlsx": _read_excel,
+    ".txt": _read_text_lines,
 }
 
 

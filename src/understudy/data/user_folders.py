@@ -1,4 +1,4 @@
-"""Where files are kept: one folder for everything that can be had again."""
+"""The user's cache folder: everything in it can be downloaded or computed again."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ HOME = "UNDERSTUDY_HOME"
 
 
 def cache_folder() -> Path:
-    """`$UNDERSTUDY_HOME`, or the place this system has for such things."""
+    """`$UNDERSTUDY_HOME`, or the cache folder of this system."""
     return Path(os.environ[HOME]).expanduser() if os.environ.get(HOME) else user_cache_path("understudy")
 
 
@@ -19,3 +19,7 @@ def datasets_folder() -> Path:
 
 def features_folder() -> Path:
     return cache_folder() / "features"
+
+
+def models_folder() -> Path:
+    return cache_folder() / "models"

@@ -1,7 +1,7 @@
-"""The grid on a Ray cluster: units are played wherever there is room, and stored here.
+"""The grid on a Ray cluster: units run wherever there is capacity, and their results are stored here.
 
-A worker gets the experiment once a machine and a unit at a time, and sends back every round the moment it ends. Only
-the process that asked writes to the folder of results and holds the locks of its units, so that other machines need
+A worker gets the experiment once per machine and one unit at a time, and sends back every round when it ends. Only
+the driver process writes to the results folder and holds the locks of its units, so that other machines need
 not see that folder, and other processes may share it.
 """
 
@@ -22,34 +22,37 @@ from filelock import Timeout
 
 from understudy.checks import check_whole_number
 from understudy.data.pool import Pool
-from understudy.distributed.worker import play_there
+from understudy.distributed.worker import play_remotely
 from understudy.errors import UnderstudyError, UsageError
-from understudy.experiments.grid import LOOK_EVERY, Engine, Task, default_jobs, note_failure
+from understudy.experiments.grid import SECONDS_BETWEEN_LOOKS, Engine, Task, default_jobs, note_failure
 from understudy.experiments.run import Experiment, Unit, versions
 from understudy.messages import install_command
 
-TRIES: Final = 3  # losses of its worker, without a round in between, that a unit is allowed
-AHEAD: Final = 1  # units that wait at the cluster: no worker is idle, and a cluster that can grow has a reason to
-KNOCK: Final = 5.0  # seconds that the head of a cluster has to open its door
-ADDRESS: Final = "RAY_ADDRESS"  # Ray's own way to say which cluster is meant
+MAX_LOSSES: Final = 3  # of a unit's worker in a row, without a new round, before the unit counts as failed
+UNITS_AHEAD: Final = 1  # units queued on the cluster, so that no worker is idle and an autoscaler sees demand
+SECONDS_TO_CONNECT: Final = 5.0  # within which the head of a cluster must accept a connection
+ADDRESS_VARIABLE: Final = "RAY_ADDRESS"  # read by Ray itself to find its cluster
 
 
-def on_ray(address: str | None = None, jobs: int | None = None, gpus: float = 1.0) -> Engine:
-    """An engine that plays units on the Ray cluster at `address`, HOST:PORT of its head or "auto".
+def on_ray(
+    address: str | None = None, jobs: int | None = None, gpus: float = 1.0, max_losses: int = MAX_LOSSES
+) -> Engine:
+    """An engine that runs units on the Ray cluster at `address`, HOST:PORT of its head or "auto".
 
-    Without one it is the cluster this process is connected to, or that of the variable RAY_ADDRESS, or one that is
-    started on this machine for the time of the comparison. A unit takes one processor, and `gpus` of a GPU if the
-    comparison's device is one. At most `jobs` units are played at once; None: as many as there is room for.
+    Without one it is the cluster this process is connected to, or the one in the variable RAY_ADDRESS, or one that is
+    started on this machine for the duration of the comparison. A unit takes one CPU, and `gpus` GPUs if the
+    comparison runs on GPUs. At most `jobs` units run at once; None: as many as fit. A unit
+    has failed when it lost its worker `max_losses` times in a row without finishing a round.
     """
     _ray_library()
     if jobs is not None:
         jobs = check_whole_number("jobs", jobs, 1)
     if gpus <= 0:
-        raise UsageError(f"gpus is what a unit takes of a GPU, more than 0; got {gpus}")
+        raise UsageError(f"gpus, the number of GPUs per unit (fractions are allowed), must be more than 0; got {gpus}")
 
-    def engine(task: Task, tick: Callable[[], None]) -> dict[Unit, str]:
-        with connected(address, jobs):
-            return Crew(task, jobs, gpus).work(tick)
+    def engine(task: Task, report_progress: Callable[[], None]) -> dict[Unit, str]:
+        with joined_cluster(address, jobs):
+            return Crew(task, jobs, gpus, max_losses).work(report_progress)
 
     return engine
 
@@ -68,40 +71,40 @@ def _ray_library() -> ModuleType:
 
 
 @contextmanager
-def connected(address: str | None = None, jobs: int | None = None) -> Iterator[None]:
-    """A cluster to work on. It is left, or ended, only if it was joined, or started, here."""
+def joined_cluster(address: str | None = None, jobs: int | None = None) -> Iterator[None]:
+    """Join or start a Ray cluster within a `with` block; one that was joined before stays joined."""
     ray = _ray_library()
     if ray.is_initialized():
         if address is not None:
             raise UnderstudyError(
-                "this process is connected to a Ray cluster already; leave the address out, or end that: ray.shutdown()"
+                "this process is already connected to a Ray cluster; leave the address out, or call ray.shutdown()"
             )
-        with _in_silence():
+        with _silence_ray():
             yield
         return
-    join(address or os.environ.get(ADDRESS) or None, jobs)
+    join_cluster(address or os.environ.get(ADDRESS_VARIABLE) or None, jobs)
     try:
-        with _in_silence():
+        with _silence_ray():
             yield
     finally:
         ray.shutdown()
 
 
-def join(address: str | None, jobs: int | None) -> None:
-    """Connect to a cluster, or start one on this machine; neither is heard."""
+def join_cluster(address: str | None, jobs: int | None) -> None:
+    """Connect to a cluster, or start one on this machine, without output."""
     ray = _ray_library()
     if address is not None and "://" in address:
         raise UsageError(
-            f"the address of a Ray cluster is HOST:PORT of its head, often port 6379, or auto; got {address}. "
-            "It is joined from one of its machines"
+            f"the address of a Ray cluster must be HOST:PORT of its head (usually port 6379) or auto; got {address}. "
+            "Join it from one of its machines"
         )
     own: dict[str, Any] = {"num_cpus": jobs or default_jobs("cpu"), "include_dashboard": False}
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told what is done here
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
     try:
         if address is not None and address != "auto":
-            _knock(address)
+            _check_reachable(address)
         ray.init(
-            address=address or "local",  # None would join any cluster that happens to run on this machine
+            address=address or "local",  # None would join any cluster that happens to be running on this machine
             log_to_driver=False,
             logging_level=logging.ERROR,
             **({} if address else own),
@@ -113,16 +116,16 @@ def join(address: str | None, jobs: int | None) -> None:
         raise UnderstudyError(f"a Ray cluster could not {where} ({first}); {remedy}") from error
 
 
-def _knock(address: str) -> None:
-    """OSError or ValueError if nobody listens there. Ray itself would try for many minutes."""
+def _check_reachable(address: str) -> None:
+    """Raise OSError or ValueError if nothing listens there. Ray itself would retry for many minutes."""
     host, _, port = address.rpartition(":")
-    socket.create_connection((host.strip("[]"), int(port)), KNOCK).close()
+    socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
 
 
 @contextmanager
-def _in_silence() -> Iterator[None]:
-    """Ray prints to the terminal whatever befalls a worker, also when told not to log. We say it in our own line."""
-    worker = getattr(_ray_library(), "_private").worker  # noqa: B009  # there is no public way
+def _silence_ray() -> Iterator[None]:
+    """Keep Ray from printing every worker failure to the terminal, as it does even with logging off."""
+    worker = getattr(_ray_library(), "_private").worker  # noqa: B009  # there is no public API
     before = getattr(worker, "_worker_logs_enabled", True)
     worker._worker_logs_enabled = False
     try:
@@ -135,54 +138,55 @@ def _in_silence() -> Iterator[None]:
 
 
 @dataclass(frozen=True, eq=False)
-class AtWork:
+class UnitAtWork:
     unit: Unit
     held: ExitStack  # its locks
 
 
 class Crew:
-    """Units of a task at work on a cluster, and those that wait for room."""
+    """The units of a task that run on a cluster, and those that wait for capacity."""
 
-    def __init__(self, task: Task, jobs: int | None, gpus: float) -> None:
+    def __init__(self, task: Task, jobs: int | None, gpus: float, max_losses: int) -> None:
         self.ray = _ray_library()
         self.task = task
         self.jobs = jobs
+        self.max_losses = max_losses
         self.needs = {"CPU": 1.0} | ({"GPU": gpus} if _is_cuda(task.experiment.device) else {})
         for name in self.needs:
             if not self.ray.cluster_resources().get(name):
-                raise UnderstudyError(f"the Ray cluster has no {name}; let a machine that has one join it: ray start")
+                raise UnderstudyError(f"the Ray cluster has no {name}; add a machine that has one with: ray start")
         remote = self.ray.remote(
             num_cpus=self.needs["CPU"],
             num_gpus=self.needs.get("GPU", 0),
             num_returns="streaming",
-            max_retries=0,  # Ray would play a unit again from its beginning, and we from what is stored
+            max_retries=0,  # Ray would rerun a unit from the beginning; we resume from what is stored
         )
-        self.remote = remote(play_there)
-        self.experiment = self.ray.put(_portable(task.experiment))
+        self.remote = remote(play_remotely)
+        self.experiment = self.ray.put(_make_portable(task.experiment))
         self.waiting = deque(unit for unit in task.units if not task.is_done(unit))
-        self.at_work: dict[Any, AtWork] = {}  # by the stream of rounds
+        self.at_work: dict[Any, UnitAtWork] = {}  # by the stream of rounds
         self.lost: Counter[Unit] = Counter()
         self.failed: dict[Unit, str] = {}
 
-    def work(self, tick: Callable[[], None]) -> dict[Unit, str]:
-        """Play all units; what went wrong, a line for each that failed."""
+    def work(self, report_progress: Callable[[], None]) -> dict[Unit, str]:
+        """Run all units; returns one line of error for each that failed."""
         try:
             while self.waiting or self.at_work:
                 self.begin_more()
                 if self.at_work:
-                    ready, _ = self.ray.wait(list(self.at_work), num_returns=1, timeout=LOOK_EVERY)
+                    ready, _ = self.ray.wait(list(self.at_work), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
                     for stream in ready:
                         self.take_from(stream)
                 elif self.waiting:
-                    time.sleep(LOOK_EVERY)  # others are at work on what is left; if they die it is ours
-                tick()
+                    time.sleep(SECONDS_BETWEEN_LOOKS)  # others hold the rest; if they die, it is free again
+                report_progress()
             return self.failed
         finally:
             for stream in list(self.at_work):
                 self.stop(stream)
 
     def begin_more(self) -> None:
-        """Start units while there is room. Those at which another process works are looked at again later."""
+        """Start units while there is capacity. Those locked by another process are retried later."""
         room = self.room() if self.waiting else 0
         for _ in range(len(self.waiting)):
             if len(self.at_work) >= room:
@@ -192,16 +196,16 @@ class Crew:
                 self.waiting.append(unit)
 
     def room(self) -> int:
-        """How many units may be at work by now: machines come and go."""
+        """How many units may run now; machines come and go."""
         there = self.ray.cluster_resources()
-        room = min(int(there.get(name, 0) / amount) for name, amount in self.needs.items()) + AHEAD
+        room = min(int(there.get(name, 0) / amount) for name, amount in self.needs.items()) + UNITS_AHEAD
         return room if self.jobs is None else min(room, self.jobs)
 
     def begin(self, unit: Unit) -> bool:
-        """Whether it is out of the queue: at work, or failed. False if somebody else is at it."""
+        """Start a unit. False if another process holds it, so that it stays in the queue."""
         held = ExitStack()
         try:
-            held.enter_context(self.task.alone(unit))
+            held.enter_context(self.task.locked(unit))
         except Timeout:
             return False
         try:
@@ -211,11 +215,11 @@ class Crew:
             self.failed[unit] = str(error)
             return True
         stream = self.remote.options(name=unit.name).remote(self.experiment, unit, stored, versions())
-        self.at_work[stream] = AtWork(unit, held)
+        self.at_work[stream] = UnitAtWork(unit, held)
         return True
 
     def take_from(self, stream: Any) -> None:
-        """The next round of a unit is stored, or the unit's end is noted."""
+        """Store the next round of a unit, or note that the unit has ended."""
         unit, errors = self.at_work[stream].unit, self.ray.exceptions
         try:
             self.task.store.add(self.ray.get(next(stream)))
@@ -224,27 +228,27 @@ class Crew:
             self.end(stream)
         except errors.RayTaskError as error:
             self.end(stream)
-            self.failed[unit] = _told(self.task, unit, error)
+            self.failed[unit] = _failure_line(self.task, unit, error)
         except errors.RayError as error:
             self.end(stream)
             self.try_again(unit, error)
-        except UnderstudyError as error:  # of this machine: it cannot write, perhaps
+        except UnderstudyError as error:  # on this machine: it may be unable to write
             self.stop(stream)
             self.failed[unit] = str(error)
 
     def try_again(self, unit: Unit, error: Exception) -> None:
-        """A worker or its machine is gone. The next one goes on from what is stored, unless that led nowhere."""
+        """Requeue a unit whose worker or machine is gone, unless it was lost too often without a new round."""
         self.lost[unit] += 1
-        if self.lost[unit] < TRIES:
+        if self.lost[unit] < self.max_losses:
             self.waiting.appendleft(unit)
         else:
             self.failed[unit] = (
-                f"its worker was lost {TRIES} times, for want of memory perhaps ({type(error).__name__}); "
-                "what is stored stays: run the same command again"
+                f"its worker was lost {self.max_losses} times, perhaps out of memory ({type(error).__name__}); "
+                "finished rounds are stored: run the same command again"
             )
 
     def stop(self, stream: Any) -> None:
-        """End a unit that is at work still. It is stored up to its last round."""
+        """Stop a running unit. Its finished rounds are stored."""
         with suppress(self.ray.exceptions.RayError):
             self.ray.cancel(stream, force=True)
         self.end(stream)
@@ -253,23 +257,25 @@ class Crew:
         self.at_work.pop(stream).held.close()
 
 
-def _told(task: Task, unit: Unit, error: Any) -> str:
-    """What went wrong on the other side, in one line; the trace is kept in a file."""
+def _failure_line(task: Task, unit: Unit, error: Any) -> str:
+    """What went wrong on the worker, in one line; the traceback is kept in a file."""
     cause = error.cause
     if isinstance(cause, UnderstudyError):
         return str(cause)
-    cause.add_note(str(error))  # the trace of the worker: this exception was never raised here
+    cause.add_note(str(error))  # the worker's traceback: this exception was never raised here
     return note_failure(task.store.folder, unit, cause)
 
 
-def _portable(experiment: Experiment) -> Experiment:
-    """The same experiment for any machine: all workers of one share its arrays, and a GPU is the one Ray gave."""
-    bench = replace(experiment.bench, pool=_in_memory(experiment.bench.pool), test=_in_memory(experiment.bench.test))
+def _make_portable(experiment: Experiment) -> Experiment:
+    """The same experiment for any machine: workers on one machine share its arrays, and Ray assigns the GPU."""
+    bench = replace(
+        experiment.bench, pool=_load_features(experiment.bench.pool), test=_load_features(experiment.bench.test)
+    )
     return replace(experiment, bench=bench, device="cuda" if _is_cuda(experiment.device) else experiment.device)
 
 
-def _in_memory(pool: Pool) -> Pool:
-    # An array that maps a file would be copied by every worker; a plain one is shared.
+def _load_features(pool: Pool) -> Pool:
+    # A memory-mapped array would be copied by every worker; a plain one is shared.
     return pool if pool.features is None else replace(pool, features=np.asarray(pool.features))
 
 

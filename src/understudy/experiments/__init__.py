@@ -1,1 +1,1 @@
-"""Simulated labelling: the labels are known, and strategies are judged by what they would have asked for."""
+"""Simulated labelling: the labels are known, and strategies are compared by the rows they would have asked for."""

@@ -1,4 +1,4 @@
-"""The bench: a pool whose labels are known but not shown, and test items that no strategy sees."""
+"""What strategies are compared on: a pool whose labels are known but hidden, and test items that no strategy sees."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from understudy.experiments.plan import STREAM_SPLIT
 from understudy.learners.protocol import Takes
 from understudy.messages import list_some
 
-HELD_OUT: Final = 0.2  # of the pool, where there is no test set
-MAX_CLASSES: Final = 5  # classes named in one line
+HELD_OUT_SHARE: Final = 0.2  # of the pool, if there is no test set
+MAX_CLASSES_NAMED: Final = 5  # in one line
 
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """What strategies are compared on."""
+    """A pool whose labels are known, and a test set."""
 
     name: str
     pool: Pool
     test: Pool
-    unusable: int = 0  # items that were left out when they were loaded
+    unusable: int = 0  # items left out at loading
     unlabelled: int = 0  # left out here
 
     @property
@@ -40,7 +40,7 @@ class Bench:
 
     @property
     def largest_class(self) -> float:
-        """Its share of the test items: what naming it always would get right."""
+        """The accuracy of always predicting the most frequent class of the test items."""
         return float(np.bincount(self.test_labels).max() / len(self.test_labels))
 
     @property
@@ -48,7 +48,7 @@ class Bench:
         return len(self.pool.classes)
 
     def notes(self) -> list[str]:
-        """What its user should know of these items, a line each."""
+        """What one should know about these items before a comparison, one line each."""
         notes = []
         left_out = [(self.unusable, "cannot be used"), (self.unlabelled, "have no label")]
         if any(number for number, _ in left_out):
@@ -56,13 +56,13 @@ class Bench:
             notes.append(f"items left out: {said}")
         unseen = np.setdiff1d(self.test_labels, self.truth)
         if len(unseen):
-            names = list_some((self.pool.classes[label] for label in unseen), MAX_CLASSES)
+            names = list_some((self.pool.classes[label] for label in unseen), MAX_CLASSES_NAMED)
             rows = int(np.isin(self.test_labels, unseen).sum())
-            notes.append(f"no item to choose from is of {names}: {rows:,} of the test items cannot be got right")
+            notes.append(f"the pool has no item of {names}, so {rows:,} of the test items cannot be predicted right")
         return notes
 
     def digest(self) -> str:
-        """What tells these items and labels from others."""
+        """A digest of the items and their labels, to verify which data results belong to."""
         found = hashlib.sha256()
         for part in (self.pool, self.test):
             found.update(repr((len(part), part.classes)).encode())
@@ -75,45 +75,43 @@ class Bench:
 
 
 def bench_of(dataset: Dataset, seed: int = 0) -> Bench:
-    """The items whose class is known. Without a test set a fifth of them, drawn once, is held out as one."""
-    pool = _known(dataset.pool, "pool")
+    """The labelled items of a data set. Without a test set a random fifth of them is held out as one."""
+    pool = _labelled_part(dataset.pool, "pool")
     found = sorted(set(pool.labels.tolist())) if pool.labels is not None else []
     if len(found) < 2:
         raise UnderstudyError(
-            f"all labelled items of {dataset.name} are of one class, {pool.classes[found[0]]}; "
-            "there is nothing to learn: give items of two classes or more"
+            f"all labelled items of {dataset.name} belong to one class, {pool.classes[found[0]]}; "
+            "a comparison needs two classes or more"
         )
     unusable = sum(not fault.used for part in dataset.parts for fault in part.faults)
     unlabelled = sum(int((~part.is_labelled).sum()) for part in dataset.parts)
     if dataset.test is not None:
         if dataset.test.classes != dataset.pool.classes:
-            tested, known = (list_some(part.classes, MAX_CLASSES) for part in (dataset.test, dataset.pool))
+            tested, known = (list_some(part.classes, MAX_CLASSES_NAMED) for part in (dataset.test, dataset.pool))
             raise UnderstudyError(
                 f"the test set of {dataset.name} has other classes than its pool ({tested}; {known}); "
-                "give both the same, in the same order"
+                "both need the same classes in the same order"
             )
-        return Bench(dataset.name, pool, _known(dataset.test, "test set"), unusable, unlabelled)
+        return Bench(dataset.name, pool, _labelled_part(dataset.test, "test set"), unusable, unlabelled)
     order = np.random.default_rng([seed, STREAM_SPLIT]).permutation(len(pool))
-    cut = round(HELD_OUT * len(pool))
+    cut = round(HELD_OUT_SHARE * len(pool))
     if not cut or cut == len(pool):
         raise UnderstudyError(f"{dataset.name} has {len(pool)} labelled items, too few to hold some out as a test set")
     return Bench(dataset.name, pool.take(np.sort(order[cut:])), pool.take(np.sort(order[:cut])), unusable, unlabelled)
 
 
-def _known(part: Pool, called: str) -> Pool:
+def _labelled_part(part: Pool, called: str) -> Pool:
     if not part.is_labelled.any():
-        raise UnderstudyError(
-            f"the {called} has no labels, and a comparison needs them all; give labels with the items"
-        )
+        raise UnderstudyError(f"the {called} has no labels, but a comparison needs them; pass labels with the items")
     return part if part.is_labelled.all() else part.take(np.flatnonzero(part.is_labelled))
 
 
 def inputs_of(part: Pool, takes: Takes) -> Any:
-    """What a learner is given for each item of a pool."""
+    """A learner's inputs for all items of a pool."""
     if takes == "ids":
         return list(part.ids)
     if takes == "images":
         return part.pixels()
     if part.features is None:
-        raise UsageError("this learner needs features, and there are none; make some: understudy embed")
+        raise UsageError("this learner needs features, but there are none; compute them with: understudy embed")
     return part.features

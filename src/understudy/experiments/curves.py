@@ -1,10 +1,11 @@
 """Learning curves of several strategies.
 
-What they say about the strategies is in `statistics.py`, tables and figures of them in `tables.py` and `figures.py`.
+Statistics of them are in `statistics.py`, tables and figures in `tables.py` and `figures.py`.
 """
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from understudy.errors import UnderstudyError
 
 CEILING: Final = "ceiling"  # the learner with all labels
 OFTEN: Final = "margin_x10"  # margin, retrained ten times as often
-# Shown beside the strategies, never compared with them: they had more labels, or more trainings.
+# Shown with the strategies, never compared with them: they had more labels, or more trainings.
 CONTROLS: Final = (OFTEN, CEILING)
 SELECTION_ONLY: Final = " (selection only)"  # picks of a system that changes training, judged by the common learner
 
@@ -35,7 +36,7 @@ class Curves:
         for name, values in self.accuracy.items():
             if values.ndim != 2 or values.shape[1] != len(self.schedule) or len(values) != self.repeats:
                 expected = f"({self.repeats}, {len(self.schedule)})"
-                raise UnderstudyError(f"accuracies of {name} are {values.shape}; give {expected}, repeats and budgets")
+                raise UnderstudyError(f"accuracies of {name} are {values.shape}; pass {expected}, repeats by budgets")
 
     @property
     def repeats(self) -> int:
@@ -46,36 +47,44 @@ class Curves:
         return area_over_width(self.accuracy[strategy], np.array(self.schedule, dtype=float))
 
     def only(self, strategies: Iterable[str]) -> "Curves":
-        """The same with these strategies alone, in this order."""
+        """The curves of these strategies only, in this order."""
         return replace(self, accuracy={name: self.of(name) for name in strategies})
 
     def of(self, strategy: str) -> np.ndarray:
-        """(repeats, rounds): the accuracies of a strategy; an error that lists the others where it is missing."""
+        """(repeats, rounds): the accuracies of a strategy; raises an error that lists the others if it is missing."""
         if strategy not in self.accuracy:
-            raise UnderstudyError(f"no curves of {strategy!r} for {self.dataset}; there are {', '.join(self.accuracy)}")
+            raise UnderstudyError(f"{self.dataset} has no curves of {strategy!r}; it has {', '.join(self.accuracy)}")
         return self.accuracy[strategy]
 
     def first(self, n_budgets: int) -> "Curves":
-        """The same up to one of the budgets."""
+        """The curves at the first `n_budgets` budgets."""
         accuracy = {name: values[:, :n_budgets] for name, values in self.accuracy.items()}
         return replace(self, schedule=self.schedule[:n_budgets], accuracy=accuracy)
 
 
-def standing(name: str, among: Container[str]) -> int:
-    """0 for a contestant, 1 for a system that changes training, whose selection alone is one, 2 for context."""
+class Role(IntEnum):
+    """What a strategy is in a comparison, in the order in which they are listed."""
+
+    CONTESTANT = 0  # compared and ranked
+    SYSTEM = 1  # changes training, so only its selection is compared
+    CONTROL = 2  # shown for orientation
+
+
+def role_of(name: str, among: Container[str]) -> Role:
+    """The role of a strategy among those that were run."""
     if name in CONTROLS:
-        return 2
-    return int(name + SELECTION_ONLY in among)
+        return Role.CONTROL
+    return Role.SYSTEM if name + SELECTION_ONLY in among else Role.CONTESTANT
 
 
 def area_over_width(curves: Float[np.ndarray, "r t"], positions: Float[np.ndarray, "t"]) -> Float[np.ndarray, "r"]:
-    """The area under each curve, by trapezoids, over its width: a mean. A single point is its own."""
+    """The area under each curve, by the trapezoidal rule, divided by its width: a mean. A single point is its own."""
     if len(positions) == 1:
         return curves[:, 0]
     area: np.ndarray = np.trapezoid(curves, positions, axis=1) / (positions[-1] - positions[0])
     return area
 
 
-def spread(values: np.ndarray) -> float:
-    """Standard deviation of a sample; NaN for a single value, which has none."""
+def standard_deviation(values: np.ndarray) -> float:
+    """Standard deviation of a sample; NaN for a single value."""
     return float(values.std(ddof=1)) if len(values) > 1 else float("nan")

@@ -14,7 +14,7 @@ def demo_comparison(
     repeats: int = defaults.REPEATS, seed: int = defaults.SEED, out: str | Path = defaults.DEMO_FOLDER
 ) -> Comparison:
     """A comparison that takes about a minute, ready to run."""
-    # Of the controls one would take longer than all the rest.
+    # One of the controls would take longer than everything else.
     return compare(
         "digits", STRATEGIES, out=out, repeats=repeats, schedule=SCHEDULE, learner="quick", seed=seed, controls=False
     )

@@ -1,7 +1,7 @@
-"""The grid: every unit of a comparison is played once, by whichever process comes to it first.
+"""Run every unit of a comparison once, in whichever process is free.
 
-Processes share nothing but the folder of results. A unit at work is locked; the lock falls with its process, and who
-comes next goes on from the rounds that were stored.
+Processes share nothing but the results folder. A running unit is locked; the lock is released if its process dies,
+and the next process resumes from the stored rounds.
 """
 
 import multiprocessing
@@ -26,14 +26,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from understudy.errors import UnderstudyError
-from understudy.experiments.results import CEILING, OFTEN, Round, Store, file_name, writing
+from understudy.experiments.results import CEILING, OFTEN, Round, RoundStore, file_name, name_write_errors
 from understudy.experiments.run import Experiment, Unit, play
 
-Outcome = Literal["done", "busy"] | str  # or what went wrong, in one line
-LOCKS: Final = "locks"
-LOOK_EVERY: Final = 0.5  # seconds between two looks at what is stored
-GUARD: Final = "put what it does under `if __name__ == '__main__':`, or give jobs=1"
-PATIENCE: Final = 5.0  # seconds that a process has to end when it is told to
+UnitOutcome = Literal["done", "busy"] | str  # or one line of error
+LOCK_FOLDER: Final = "locks"
+SECONDS_BETWEEN_LOOKS: Final = 0.5
+GUARD_ADVICE: Final = "put the script's code under `if __name__ == '__main__':`, or pass jobs=1"
+SECONDS_TO_END: Final = 5.0  # before a process is killed
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +41,12 @@ class Task:
     """A comparison to be carried out in a folder."""
 
     experiment: Experiment
-    store: Store
+    store: RoundStore
     units: tuple[Unit, ...]
 
     @property
     def total(self) -> int:
-        """Rounds in all, selection only apart."""
+        """The number of rounds, not counting those of "selection only"."""
         return sum(len(unit.repeats) * len(unit.schedule(self.experiment.plan)) for unit in self.units)
 
     def stored(self) -> int:
@@ -67,17 +67,17 @@ class Task:
         )
 
     def rounds_of(self, unit: Unit, repeat: int) -> list[Round]:
-        """What is stored of a run, up to the first round that is missing under any of its names."""
+        """The stored rounds of a run, up to the first that is missing under any of its names."""
         schedule, names = unit.schedule(self.experiment.plan), self.experiment.names(unit.strategy)
         found = [self.store.rounds_of(name, repeat, schedule) for name in names]
         return found[-1][: min(map(len, found))]
 
     @contextmanager
-    def alone(self, unit: Unit) -> Iterator[None]:
-        """While this is held nobody else plays any repetition of the unit; Timeout if somebody is at one."""
-        folder = self.store.folder / LOCKS
+    def locked(self, unit: Unit) -> Iterator[None]:
+        """Hold the locks of all repetitions of the unit; raises Timeout if another process is running one."""
+        folder = self.store.folder / LOCK_FOLDER
         with ExitStack() as held:
-            with writing(folder):
+            with name_write_errors(folder):
                 folder.mkdir(exist_ok=True)
                 for repeat in unit.repeats:
                     lock = FileLock(folder / f"{file_name(unit.strategy)}-{repeat}.lock")
@@ -86,144 +86,152 @@ class Task:
 
     def is_free(self, unit: Unit) -> bool:
         try:
-            with self.alone(unit):
+            with self.locked(unit):
                 return True
         except Timeout:
             return False
 
 
-# Carries out the task, and returns what went wrong, a line for each unit that failed.
+# Runs the task, and returns one line of error for each unit that failed.
 Engine = Callable[[Task, Callable[[], None]], dict[Unit, str]]
 
 
 def units_of(strategies: Sequence[str], repeats: Sequence[int], together: int) -> tuple[Unit, ...]:
-    """Long ones first; `together` repetitions of a strategy side by side."""
+    """All units, the longest first; a unit runs `together` repetitions of a strategy at once."""
     blocks = [tuple(repeats[i : i + together]) for i in range(0, len(repeats), together)]
-    # Every repetition of everyone comes before the next one, so that what is stored can be compared early.
+    # All strategies finish a repetition before any starts the next, so that partial results are comparable.
     units = [Unit(strategy, block) for block in blocks for strategy in strategies]
     longest = {OFTEN: 0, CEILING: 1}
     return tuple(sorted(units, key=lambda unit: (unit.repeats, longest.get(unit.strategy, 2))))
 
 
 def carry_out(task: Task, engine: Engine, progress: bool = True) -> dict[Unit, str]:
-    """Play all units, with a bar that shows what is stored and how long the rest will take."""
-    task.store.check()  # else a broken file would be found when all the work is done
-    with _bar_of(task) if progress else _silence() as tick:
+    """Run all units, with a progress bar and the remaining time."""
+    task.store.check()  # a corrupt file is found now, not after hours of work
+    with _progress_bar(task) if progress else _no_progress() as report_progress:
         try:
-            failed = engine(task, tick)
+            failed = engine(task, report_progress)
         except BaseException:
-            with suppress(UnderstudyError):  # what ended the work is told, and not this
+            with suppress(UnderstudyError):  # the error that stopped the work is the one to show
                 task.store.merge()
             raise
-        tick()
+        report_progress()
     try:
         task.store.merge()
     except UnderstudyError:
-        if not failed:  # else their lines would be lost; this one is told again when the results are opened
+        if not failed:  # otherwise the lines of failed units would be lost; opening the results raises this one again
             raise
     return failed
 
 
 def on_this_machine(jobs: int) -> Engine:
-    """An engine of this many processes; one is this process itself."""
+    """An engine of this many processes; one job runs in this process itself."""
 
-    def engine(task: Task, tick: Callable[[], None]) -> dict[Unit, str]:
+    def engine(task: Task, report_progress: Callable[[], None]) -> dict[Unit, str]:
         failed: dict[Unit, str] = {}
         left = [unit for unit in task.units if not task.is_done(unit)]
         while left:
             if free := [unit for unit in left if task.is_free(unit)]:
-                outcomes = _one_after_another(task, free, tick) if jobs == 1 else _side_by_side(task, free, jobs, tick)
+                outcomes = (
+                    _one_after_another(task, free, report_progress)
+                    if jobs == 1
+                    else _side_by_side(task, free, jobs, report_progress)
+                )
                 failed |= {unit: outcome for unit, outcome in outcomes.items() if outcome not in ("done", "busy")}
             else:
-                tick()
-                time.sleep(LOOK_EVERY)  # others are at work on what is left; if they die it is ours
+                report_progress()
+                time.sleep(SECONDS_BETWEEN_LOOKS)  # others hold the rest; if they die, it is free again
             left = [unit for unit in left if unit not in failed and not task.is_done(unit)]
         return failed
 
     return engine
 
 
-def _one_after_another(task: Task, units: Sequence[Unit], tick: Callable[[], None]) -> dict[Unit, Outcome]:
+def _one_after_another(
+    task: Task, units: Sequence[Unit], report_progress: Callable[[], None]
+) -> dict[Unit, UnitOutcome]:
     outcomes = {}
-    with one_thread():
+    with single_thread():
         for unit in units:
-            outcomes[unit] = work(task, unit, tick)
+            outcomes[unit] = play_unit(task, unit, report_progress)
     return outcomes
 
 
-def _side_by_side(task: Task, units: Sequence[Unit], jobs: int, tick: Callable[[], None]) -> dict[Unit, Outcome]:
+def _side_by_side(
+    task: Task, units: Sequence[Unit], jobs: int, report_progress: Callable[[], None]
+) -> dict[Unit, UnitOutcome]:
     _check_not_run_again()
-    context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads half way
+    context = multiprocessing.get_context("spawn")  # a fork would leave torch's threads in a broken state
     jobs = min(jobs, len(units))
-    # Not among the arguments of a process: its start would wait for ever, should it die before it has read them all.
+    # Not passed as arguments: starting a process would hang if it died before it had read them all.
     tasks, has_begun = context.Queue(), context.Event()
     for content in [pickle.dumps(task)] * jobs:
         tasks.put(content)
     del content  # as large as the data, and not needed again
     pool = ProcessPoolExecutor(jobs, context, _begin_process, (tasks, has_begun))
-    futures: dict[Future[Outcome], Unit] = {}
+    futures: dict[Future[UnitOutcome], Unit] = {}
     try:
-        futures = {pool.submit(_work_here, unit): unit for unit in units}
+        futures = {pool.submit(_play_here, unit): unit for unit in units}
         left = set(futures)
         while left:
-            _, left = wait(left, LOOK_EVERY, FIRST_COMPLETED)
-            tick()
+            _, left = wait(left, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
+            report_progress()
         outcomes = {unit: future.result() for future, unit in futures.items()}
         pool.shutdown()
         return outcomes
     except BrokenProcessPool:
         _end_processes(pool)
-        raise UnderstudyError(_what_broke(has_begun.is_set(), futures)) from None
+        raise UnderstudyError(_broken_message(has_begun.is_set(), futures)) from None
     except BaseException:
         _end_processes(pool)
         raise
     finally:
-        tasks.cancel_join_thread()  # what nobody fetched
+        tasks.cancel_join_thread()  # discard what was not fetched
         tasks.close()
 
 
 def _check_not_run_again() -> None:
-    """A process that is started reads the script of its starter; the comparison in it must not begin there again."""
+    """Raise in a worker process of a comparison if it runs the script with that comparison again."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise UnderstudyError(f"this process was started by a comparison, and runs its script again; {GUARD}")
+        raise UnderstudyError(f"a worker process of a comparison ran its script again; {GUARD_ADVICE}")
 
 
 def _end_processes(pool: ProcessPoolExecutor) -> None:
-    """Now, and without waiting for ever; what they are at is stored up to its last round."""
+    """Terminate the processes now, and kill those that do not end; finished rounds are stored."""
     processes = list((pool._processes or {}).values())
     for process in processes:
         process.terminate()
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:
-        process.join(PATIENCE)
+        process.join(SECONDS_TO_END)
         if process.is_alive():
             process.kill()
 
 
-def _what_broke(has_begun: bool, futures: dict[Future[Outcome], Unit]) -> str:
-    """One line: a process ended before its time, and the units that failed before it."""
+def _broken_message(has_begun: bool, futures: dict[Future[UnitOutcome], Unit]) -> str:
+    """One line about processes that died, and about units that had failed before."""
     if not has_begun:
-        return f"the processes of the comparison ended before they began; {GUARD}"
+        return f"the worker processes of the comparison failed to start; {GUARD_ADVICE}"
     ended = [(unit, future) for future, unit in futures.items() if future.done() and not future.exception()]
     failed = [f"{unit.name} failed: {one.result()}" for unit, one in ended if one.result() not in ("done", "busy")]
     return "; ".join(
         [
             *failed,
-            "a process of the comparison was ended from outside, for want of memory perhaps; "
-            "what is stored stays: run the same command again, with fewer --jobs",
+            "a worker process of the comparison was killed, perhaps out of memory; "
+            "finished rounds are stored: run the same command again, with fewer --jobs",
         ]
     )
 
 
-def work(task: Task, unit: Unit, tick: Callable[[], None] | None = None) -> Outcome:
-    """Play a unit from where it stands, unless somebody else is at it."""
+def play_unit(task: Task, unit: Unit, report_progress: Callable[[], None] | None = None) -> UnitOutcome:
+    """Run the rounds of a unit that are not stored yet, unless another process holds it."""
     try:
-        with task.alone(unit):
+        with task.locked(unit):
             stored = {repeat: task.rounds_of(unit, repeat) for repeat in unit.repeats}
             for rounds in play(task.experiment, unit, stored):
                 task.store.add(rounds)
-                if tick is not None:
-                    tick()
+                if report_progress is not None:
+                    report_progress()
     except Timeout:
         return "busy"
     except UnderstudyError as error:
@@ -234,24 +242,24 @@ def work(task: Task, unit: Unit, tick: Callable[[], None] | None = None) -> Outc
 
 
 def note_failure(folder: Path, unit: Unit, error: Exception) -> str:
-    """One line; the trace is kept in a file, for who wants to mend the strategy."""
+    """What went wrong, in one line; the traceback is kept in a file for debugging."""
     path = folder / "errors" / f"{file_name(unit.strategy)}-{unit.repeats[0]}.txt"
     first = str(error).splitlines()[0] if str(error) else "no message"
     try:
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(traceback.format_exception(error)))
     except OSError as fault:
-        return f"{type(error).__name__}: {first} (its trace cannot be kept in {path}: {fault.strerror})"
-    return f"{type(error).__name__}: {first} (trace in {path})"
+        return f"{type(error).__name__}: {first} (its traceback cannot be written to {path}: {fault.strerror})"
+    return f"{type(error).__name__}: {first} (traceback in {path})"
 
 
-# A process is told once what it works on; units follow one by one.
+# A process receives its task once; units follow one by one.
 _TASK: Task | None = None
 
 
 def _begin_process(tasks: Any, has_begun: Any) -> None:
     global _TASK
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for who started this process, and who will end it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles the interrupt and ends this process
     Thread(target=_end_with_parent, daemon=True).start()
     has_begun.set()
     _TASK = pickle.loads(tasks.get())
@@ -260,20 +268,20 @@ def _begin_process(tasks: Any, has_begun: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    """A process whose parent was killed would wait for work for ever."""
+    """End when the parent is killed: the process would otherwise wait for work forever."""
     if (parent := multiprocessing.parent_process()) is not None:
         parent.join()
         os._exit(1)
 
 
-def _work_here(unit: Unit) -> Outcome:
+def _play_here(unit: Unit) -> UnitOutcome:
     assert _TASK is not None
-    return work(_TASK, unit)
+    return play_unit(_TASK, unit)
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread for torch and everybody else: so sums are the same in however many processes they are made."""
+def single_thread() -> Iterator[None]:
+    """Use one thread in torch and the numerical libraries, so that sums do not depend on the number of processes."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -284,31 +292,31 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _bar_of(task: Task) -> Iterator[Callable[[], None]]:
+def _progress_bar(task: Task) -> Iterator[Callable[[], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("rounds,"))
     more = (TimeElapsedColumn(), TextColumn("so far,"), TimeRemainingColumn(), TextColumn("left"))
     with Progress(*columns, *more, console=Console(stderr=True), transient=True) as bar:
         start = task.stored()
-        # What was stored before does not count: the time left is judged by what this run does.
+        # Rounds stored earlier do not count, so that the remaining time is estimated from this run alone.
         item = bar.add_task(task.experiment.plan.dataset, total=task.total - start)
         last = 0.0
 
-        def tick() -> None:
+        def report_progress() -> None:
             nonlocal last
-            if time.monotonic() - last > LOOK_EVERY:
+            if time.monotonic() - last > SECONDS_BETWEEN_LOOKS:
                 last = time.monotonic()
                 bar.update(item, completed=task.stored() - start)
 
-        yield tick
+        yield report_progress
 
 
 @contextmanager
-def _silence() -> Iterator[Callable[[], None]]:
+def _no_progress() -> Iterator[Callable[[], None]]:
     yield lambda: None
 
 
 def default_jobs(device: str) -> int:
-    """One process a core that this one may use; on a GPU one, for it is shared otherwise."""
+    """One process per available core; a single one on a GPU, which several would have to share."""
     if torch.device(device).type == "cuda":
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

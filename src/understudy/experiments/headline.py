@@ -1,30 +1,37 @@
-"""The answer in a sentence, and how far it can be believed."""
+"""The headline of a report: the result in a sentence, and how reliable it is."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from understudy.experiments.curves import Curves
-from understudy.experiments.statistics import SIGNIFICANT, TESTED_FROM, Comparison, Ranks, labels_to_reach, paired
+from understudy.experiments.statistics import (
+    MIN_REPEATS_TESTED,
+    SIGNIFICANCE_LEVEL,
+    PairedComparison,
+    Ranks,
+    labels_to_reach,
+    paired_difference,
+)
 from understudy.experiments.summary import Findings
-from understudy.experiments.tables import p_text, points
+from understudy.experiments.tables import p_text, points_text
 from understudy.messages import count_of, list_some
 
 RANDOM: Final = "random"
-AS_MANY: Final = 1.05  # up to so many times as many labels is as many
-NAMED: Final = 5
+EQUAL_LABEL_RATIO: Final = 1.05  # two label counts closer than this ratio count as equal
+MAX_NAMES: Final = 5
 
 
 @dataclass(frozen=True)
 class Headline:
-    """One sentence, what must be said with it, and a few numbers to look at."""
+    """One sentence, its qualifications, and a few key numbers."""
 
     sentence: str
     verdicts: tuple[str, ...]
-    numbers: tuple[tuple[str, str], ...]  # the number, and what it is
+    numbers: tuple[tuple[str, str], ...]  # each number and its description
 
 
 def headline(found: Findings) -> Headline:
-    """Who did best over all budgets, and what random would have needed; claims only what repetitions support."""
+    """Which strategy did best over all budgets, and what random needed; claims only what the repetitions support."""
     shown = found.contestants
     names = [name for name in found.best_first if name in shown.accuracy]
     best, last = names[0], shown.schedule[-1]
@@ -36,29 +43,29 @@ def headline(found: Findings) -> Headline:
     elif RANDOM in names and len(names) > 1:
         theirs, times = _percent(shown, RANDOM), _ratio(shown, best)
         if shown.repeats == 1:
-            sentence += f", random {theirs}; a single repetition cannot tell them apart"
+            sentence += f", random {theirs}; a single repetition is too few to compare them"
         elif not _leads(_lead_over_random(found, best)):
             sentence += f", random {theirs}; over the whole curve the lead is within the noise"
-        elif times is None or times <= AS_MANY:
+        elif times is None or times <= EQUAL_LABEL_RATIO:
             sentence += f", random {theirs}"
         else:
             sentence += f"; to reach {theirs}, random needed {times:.1f} times as many as {best}"
-            numbers.append((f"{times:.1f} ×", f"as many labels took random to {theirs}"))
+            numbers.append((f"{times:.1f} ×", f"as many labels for random to reach {theirs}"))
     if found.ceiling is not None:
         numbers.append((f"{100 * found.ceiling.mean():.1f} %", "with all labels: the ceiling"))
     numbers.append((str(shown.repeats), "repetition" if shown.repeats == 1 else "repetitions"))
     return Headline(f"{sentence}.", tuple(_verdicts(found, names)), tuple(numbers))
 
 
-def _lead_over_random(found: Findings, best: str) -> Comparison:
-    """The best against random, which is the reference wherever it was run."""
+def _lead_over_random(found: Findings, best: str) -> PairedComparison:
+    """The best against random, which is the reference whenever it was run."""
     return next(one for one in found.comparisons if one.strategy == best)
 
 
-def _leads(over_random: Comparison) -> bool:
-    """Whether the interval of its lead is above zero and, where there are tests, the test agrees."""
+def _leads(over_random: PairedComparison) -> bool:
+    """Whether the interval of its lead is above zero and the test, if there is one, agrees."""
     above = over_random.area.interval is not None and over_random.area.interval[0] > 0
-    return above and (over_random.p_holm is None or over_random.p_holm < SIGNIFICANT)
+    return above and (over_random.p_holm is None or over_random.p_holm < SIGNIFICANCE_LEVEL)
 
 
 def _percent(curves: Curves, name: str) -> str:
@@ -66,7 +73,7 @@ def _percent(curves: Curves, name: str) -> str:
 
 
 def _ratio(curves: Curves, best: str) -> float | None:
-    """How many times as many labels random needed for what it had in the end."""
+    """How many times as many labels random needed to reach its final accuracy."""
     target = float(curves.of(RANDOM)[:, -1].mean())
     own, theirs = labels_to_reach(curves, best, target), labels_to_reach(curves, RANDOM, target)
     if own is None or theirs is None or not curves.schedule[0] < own:
@@ -75,11 +82,11 @@ def _ratio(curves: Curves, best: str) -> float | None:
 
 
 def _verdicts(found: Findings, names: list[str]) -> list[str]:
-    """What may and what may not be concluded, and where ours stands."""
+    """What can and cannot be concluded, and the rank of our own strategies."""
     curves, best, said = found.contestants, names[0], []
     bracketed = ", 95 % intervals in brackets" if curves.repeats > 1 else ""
     if len(names) > 1:
-        behind = points(paired(curves.area(best) - curves.area(names[1])))
+        behind = points_text(paired_difference(curves.area(best) - curves.area(names[1])))
         said.append(
             f"Of {len(names)} strategies {best} has the largest area under its curve, "
             f"{behind} points more than {names[1]}{bracketed}."
@@ -87,12 +94,12 @@ def _verdicts(found: Findings, names: list[str]) -> list[str]:
     if RANDOM in names[2:]:
         lead, test = _lead_over_random(found, best), ""
         if lead.p_holm is not None:
-            verdict = "significant" if lead.p_holm < SIGNIFICANT else "not significant"
+            verdict = "significant" if lead.p_holm < SIGNIFICANCE_LEVEL else "not significant"
             test = f": {verdict}, p = {p_text(lead.p_holm)} (signed ranks, Holm)"
-        said.append(f"Its lead over random is {points(lead.area)} points{test}.")
-    if curves.repeats < TESTED_FROM:
+        said.append(f"Its lead over random is {points_text(lead.area)} points{test}.")
+    if curves.repeats < MIN_REPEATS_TESTED:
         repetitions = count_of(curves.repeats, "repetition")
-        said.append(f"With {repetitions} no significance is claimed; that takes {TESTED_FROM} or more.")
+        said.append(f"With {repetitions} no significance is claimed; that takes {MIN_REPEATS_TESTED} or more.")
     elif len(names) > 1:
         said.append(_told_apart(found.ranks, best, RANDOM in names[2:]))
     for name in ("understudy", "surrogate"):
@@ -103,19 +110,19 @@ def _verdicts(found: Findings, names: list[str]) -> list[str]:
 
 
 def _told_apart(found: Ranks, best: str, random_was_tested: bool) -> str:
-    """Who is as good as the best, for all that tests of all pairs can tell; random may have had a test of its own."""
+    """Which strategies do not differ significantly from the best, by tests of all pairs."""
     alike = found.alike(best)
     test = "signed ranks of all pairs" if found.told_by == "signed ranks" else "Nemenyi's test of mean ranks"
     if not alike:
-        return f"It differs significantly from {_others(len(found.names) - 1)} ({test})."
+        return f"It differs significantly from {_name_others(len(found.names) - 1)} ({test})."
     if len(alike) == len(found.names) - 1 > 1:
-        return f"Not told apart from any of the others by {test}."
+        return f"It does not differ significantly from any other ({test})."
     if random_was_tested and alike != [RANDOM]:
         alike = [name for name in alike if name != RANDOM]
-    return f"Not told apart from it by {test}: {list_some(alike, NAMED)}."
+    return f"Not significantly different from it ({test}): {list_some(alike, MAX_NAMES)}."
 
 
-def _others(n: int) -> str:
+def _name_others(n: int) -> str:
     return "the other" if n == 1 else f"all {n} others"
 
 

@@ -1,29 +1,42 @@
-"""The report of a comparison: one page that opens without a network, its figures, and its tables."""
+"""The report of a comparison: a self-contained page that opens offline, its figures, and its tables."""
 
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import jinja2
+from rich.table import Table
 
 from understudy.data.files import write_atomically
 from understudy.data.pool import Dataset
 from understudy.data.sources import load
 from understudy.errors import UnderstudyError
-from understudy.experiments import picked, tables
+from understudy.experiments import picks, tables
 from understudy.experiments.curves import CONTROLS
 from understudy.experiments.headline import Headline, headline
+from understudy.experiments.report_sections import SECTIONS, Material, Section
 from understudy.experiments.results import Results
-from understudy.experiments.sections import SECTIONS, Material, Section
-from understudy.experiments.styles import COLOURS, Look, series
+from understudy.experiments.styles import COLOURS, Style, series_class
 from understudy.experiments.summary import Summary, summarise
 from understudy.messages import count_of, install_command
 
 PAGE: Final = "report.html"
-SIGNS: Final = dict(zip("os^DvPX><*pdh1+|_", "●■▲◆▼✚✖▶◀★⬟♦⬢⅄+|–", strict=True))  # markers as letters
+SIGNS: Final = dict(zip("os^DvPX><*pdh1+|_", "●■▲◆▼✚✖▶◀★⬟♦⬢⅄+|–", strict=True))  # markers as characters
 NO_FIGURES: Final = f"Figures need matplotlib: {install_command('plot')}, then run the report again."
+
+
+def publish(results: Results, data: str | None = None, width: int = 100) -> Iterator[Table | str]:
+    """Write the report of a comparison; yield what a terminal of this width shows: table, notes, and the page's path.
+
+    The table comes first, since figures take a while. `data` is where the data set is, if it has moved.
+    """
+    summary = summarise(results)
+    if (found := summary.findings) is not None:
+        yield tables.comparison_table(found.curves, ceiling=found.ceiling, comparisons=found.comparisons, width=width)
+    yield from summary.notes
+    yield f"report: {write_report(results, find_dataset(results, data), summary=summary)}"
 
 
 def write_report(
@@ -33,9 +46,9 @@ def write_report(
     summary: Summary | None = None,
     with_figures: bool | None = None,
 ) -> Path:
-    """DIR/report.html, figures/ and tables/ of a comparison, finished or not; with the data set its items too.
+    """Write DIR/report.html, figures/ and tables/ of a comparison, finished or not; with the data set, its items too.
 
-    `summary` is what `summarise` made of the same results, if it was asked already. Figures are drawn if matplotlib
+    `summary` is the output of `summarise`, if it was computed already. Figures are drawn if matplotlib
     is installed, unless `with_figures` says otherwise.
     """
     summary = summarise(results) if summary is None else summary
@@ -43,12 +56,12 @@ def write_report(
         try:
             (results.folder / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UnderstudyError(f"cannot write to {results.folder}: {error.strerror}; make room there") from error
+            raise UnderstudyError(f"cannot write to {results.folder}: {error.strerror}; free some space") from error
     said, chips, notes = None, [], list(summary.notes)
     sections: list[Section] = []
     missing: list[str] = []
     if summary.findings is not None:
-        pool, why = picked.pool_of(results, dataset)
+        pool, why = picks.pool_of(results, dataset)
         draws = _has_matplotlib() if with_figures is None else with_figures
         material = Material(results, summary.findings, pool, draws)
         notes += [NO_FIGURES] * (not draws)
@@ -56,7 +69,7 @@ def write_report(
         made = [make(material) for make in SECTIONS]
         sections = [one for one in made if isinstance(one, Section) and one]
         missing = list(dict.fromkeys([*[why] * bool(why), *(one for one in made if isinstance(one, str))]))
-        chips = [_chip(name, look) for name, look in material.looks.items()]
+        chips = [_chip(name, style) for name, style in material.styles.items()]
         _write_tables(results.folder / "tables", sections)
     page = _render(results, said, notes, sections, chips, missing)
     write_atomically(results.folder / PAGE, page.encode("utf-8", "replace"))
@@ -64,7 +77,7 @@ def write_report(
 
 
 def find_dataset(results: Results, data: str | None = None) -> Dataset | None:
-    """The data set of a comparison: what is given, else where it came from; None if it is no longer there."""
+    """The data set of a comparison: from `data`, else from its original source; None if it is no longer there."""
     if data is not None:
         return load(data)
     try:
@@ -99,21 +112,27 @@ def _render(
         sections=sections,
         chips=chips,
         missing=missing,
-        settings=settings(results),
-        commands=commands(results),
+        settings=_settings_rows(results),
+        commands=commands_to_repeat(results),
     )
 
 
-def _chip(name: str, look: Look) -> dict[str, Any]:
-    colour = f"colour-{COLOURS.index(look.colour)}" if look.colour in COLOURS else "faded"
-    return {"name": name, "series": series(name), "colour": colour, "sign": SIGNS[look.marker], "strong": look.strong}
+def _chip(name: str, style: Style) -> dict[str, Any]:
+    colour = f"colour-{COLOURS.index(style.colour)}" if style.colour in COLOURS else "faded"
+    return {
+        "name": name,
+        "series": series_class(name),
+        "colour": colour,
+        "sign": SIGNS[style.marker],
+        "strong": style.strong,
+    }
 
 
-# Words about the experiment
+# The settings in words
 
 
 def _facts(results: Results) -> list[str]:
-    """What was compared on, a few words each."""
+    """What the comparison was run on, in short phrases."""
     plan = results.settings.get("plan", {})
     out = [results.table["dataset"][0].as_py()]
     for key, what in (("pool_rows", "rows to choose from"), ("test_rows", "to test on")):
@@ -130,8 +149,8 @@ def _facts(results: Results) -> list[str]:
     return out
 
 
-def settings(results: Results) -> list[tuple[str, str]]:
-    """Every setting, and what the numbers were made with."""
+def _settings_rows(results: Results) -> list[tuple[str, str]]:
+    """Every setting, and the versions and devices that the results were made with."""
     given = {**results.settings.get("plan", {}), **{k: v for k, v in results.settings.items() if k != "plan"}}
     rows = [(name.replace("_", " "), _in_words(value)) for name, value in given.items()]
     for name in sorted({name for text in set(results.timings["versions"].to_pylist()) for name in _versions(text)}):
@@ -157,8 +176,8 @@ def _in_words(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) and value > 9999 else str(value)
 
 
-def commands(results: Results) -> list[str]:
-    """What to type for the same numbers and the same page."""
+def commands_to_repeat(results: Results) -> list[str]:
+    """The commands that reproduce the same numbers and the same page."""
     given, plan, folder = results.settings, results.settings.get("plan", {}), str(results.folder)
     parts = ["--learner", str(plan.get("learner", "modern"))]
     if given.get("device") not in (None, "cpu"):

@@ -1,11 +1,11 @@
-"""Results: every round is a small file of its own, written the moment it ends, and all of them make one table.
+"""Results: every round is a small file, written as soon as it ends, and all of them are merged into one table.
 
     DIR/experiment.json      what is compared; two experiments cannot share a folder
-    DIR/rounds/…/*.parquet   one file a strategy, repetition and number of labels: the truth
-    DIR/results.parquet      one row a round, with all that is the same however often it is run
-    DIR/timings.parquet      one row a round, with what is not: seconds, memory, versions
+    DIR/rounds/…/*.parquet   one file per strategy, repetition and number of labels: the source of truth
+    DIR/results.parquet      one row per round, with everything that is reproducible
+    DIR/timings.parquet      one row per round, with what is not: seconds, memory, versions
 
-A file appears whole or not at all, so that a process may be killed at any moment.
+Files are written atomically, so that a process may be killed at any moment.
 """
 
 import hashlib
@@ -34,10 +34,10 @@ from understudy.experiments.plan import Plan
 
 EXPERIMENT, RESULTS, TIMINGS, ROUNDS = "experiment.json", "results.parquet", "timings.parquet", "rounds"
 FORMAT: Final = 1
-MADE_WITH: Final = ("devices", "versions")  # all that were seen; rounds may depend on them by rounding
+MADE_WITH: Final = ("devices", "versions")  # of all processes so far; rounding in a round may depend on them
 
-KEYS: Final = ("dataset", "strategy", "repeat", "round", "labels")
-SAME: Final = pa.schema(
+KEY_COLUMNS: Final = ("dataset", "strategy", "repeat", "round", "labels")
+RESULT_COLUMNS: Final = pa.schema(
     [
         ("dataset", pa.string()),
         ("strategy", pa.string()),
@@ -57,9 +57,9 @@ SAME: Final = pa.schema(
         ("memory", pa.string()),
     ]
 )
-OTHER: Final = pa.schema(
+TIMING_COLUMNS: Final = pa.schema(
     [
-        *(SAME.field(name) for name in KEYS),
+        *(RESULT_COLUMNS.field(name) for name in KEY_COLUMNS),
         ("train_seconds", pa.float64()),
         ("predict_seconds", pa.float64()),
         ("choose_seconds", pa.float64()),
@@ -71,12 +71,14 @@ OTHER: Final = pa.schema(
         ("finished", pa.string()),
     ]
 )
-WHOLE: Final = pa.schema([*SAME, *(field for field in OTHER if field.name not in KEYS)])
+ROUND_COLUMNS: Final = pa.schema(
+    [*RESULT_COLUMNS, *(field for field in TIMING_COLUMNS if field.name not in KEY_COLUMNS)]
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """A training of one run, what it was judged, and the picks that led to it."""
+    """One training of a run, how good its model is, and the picks that led to it."""
 
     dataset: str
     strategy: str
@@ -90,12 +92,12 @@ class Round:
     log_loss: float
     asked_accuracy: float | None  # the paper's P
     class_counts: list[int]  # of all labelled rows
-    picks: list[int]  # rows labelled since the round before, in the order of choice
+    picks: list[int]  # rows labelled since the previous round, in the order of choice
     scores: list[float] | None
-    was_right: list[bool] | None  # whether the learner had the label of each pick right beforehand
-    memory: str  # JSON: what the strategy carries to the next round
+    was_right: list[bool] | None  # whether the learner predicted the label of each pick
+    memory: str  # JSON: the state that the strategy keeps for the next round
     train_seconds: float
-    predict_seconds: float  # for what the strategy is shown of the learner
+    predict_seconds: float  # for the learner's outputs that the strategy is shown
     choose_seconds: float  # for all picks of this round
     peak_memory: int  # bytes
     peak_device_memory: int
@@ -105,14 +107,14 @@ class Round:
     finished: str
 
 
-COLUMNS: Final = tuple(field.name for field in fields(Round))
-LONGEST: Final = 255  # bytes of a file's name
-ENDING: Final = 20  # what is put after the name of a strategy at most
+ROUND_FIELDS: Final = tuple(field.name for field in fields(Round))
+MAX_NAME_BYTES: Final = 255  # of a file name
+ENDING_BYTES: Final = 20  # reserved after the name of a strategy
 
 
 @dataclass(frozen=True)
-class Store:
-    """The folder of one experiment."""
+class RoundStore:
+    """The folder of one comparison."""
 
     folder: Path
 
@@ -123,42 +125,42 @@ class Store:
             found = json.loads(path.read_text())
         except FileNotFoundError:
             raise UsageError(
-                f"{self.folder} holds no comparison ({EXPERIMENT} is missing); make one: understudy compare"
+                f"{self.folder} is not a comparison ({EXPERIMENT} is missing); start one with: understudy compare"
             ) from None
         except (OSError, ValueError) as error:
-            raise UnderstudyError(f"{path} cannot be read ({error}); put it back, or choose another folder") from error
+            raise UnderstudyError(f"{path} cannot be read ({error}); restore it, or choose another folder") from error
         if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("plan"), dict):
-            raise UsageError(f"{path} is of another version of understudy; choose another folder")
+            raise UsageError(f"{path} was written by another version of understudy; choose another folder")
         return found
 
     def begin(self, plan: Plan, also: dict[str, Any]) -> list[str]:
-        """Settle in this folder, or go on in it if it is of the same plan. `also` is noted, and may change.
+        """Start a comparison in this folder, or resume it if the plan is the same. `also` is stored and may change.
 
-        Returns what may make the rounds to come differ from those that are stored, a line each.
+        Returns what may make new rounds differ from stored ones, one line each.
         """
         wanted = {"format": FORMAT, "plan": plan.as_json()}
         notes: list[str] = []
-        with writing(self.folder):
+        with name_write_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        with self._alone():
+        with self._locked():
             if (self.folder / EXPERIMENT).exists():
                 before = self.settings
                 self._require(before["plan"], plan.as_json())
                 self._require_code(before.get("code", {}), also.get("code", {}), plan.learner)
                 if any(self._files()):
                     notes = [
-                        f"{self.folder} has {line}; rounds may differ by rounding" for line in _mixed(before, also)
+                        f"{self.folder} has {line}; rounds may differ by rounding" for line in _new_tools(before, also)
                     ]
                 else:
                     before = {name: value for name, value in before.items() if name not in MADE_WITH}
-                also = {**before, **also, **_grown(before, also)}
+                also = {**before, **also, **_merge_notes(before, also)}
             elif (self.folder / ROUNDS).exists():
                 raise UsageError(f"{self.folder} has rounds but no {EXPERIMENT}; choose another folder with --out")
             write_atomically(self.folder / EXPERIMENT, json.dumps({**also, **wanted}, indent=1).encode())
         return notes
 
     def _require_code(self, before: dict[str, str], wanted: dict[str, str], learner: str) -> None:
-        """Rounds of another code are not taken for rounds of this one."""
+        """Raise if a user's own strategy or learner was edited since its rounds were stored."""
         for spec, digest in wanted.items():
             if before.get(spec, digest) == digest:
                 continue
@@ -176,15 +178,15 @@ class Store:
         for name in {**wanted, **before}:
             if before.get(name) != wanted.get(name):
                 raise UsageError(
-                    f"{self.folder} is of another experiment: {name} was {_shown(before.get(name))} and is now "
-                    f"{_shown(wanted.get(name))}; choose another folder with --out"
+                    f"{self.folder} is of another experiment: {name} was {_short_text(before.get(name))} and is now "
+                    f"{_short_text(wanted.get(name))}; choose another folder with --out"
                 )
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Others who share the folder wait for what is done in here."""
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock of the folder; other processes that share it wait."""
         lock = FileLock(self.folder / ".lock")
-        with writing(self.folder):
+        with name_write_errors(self.folder):
             lock.acquire()
         try:
             yield
@@ -199,16 +201,16 @@ class Store:
 
     def add(self, rounds: Sequence[Round]) -> None:
         for one in rounds:
-            columns = {name: [getattr(one, name)] for name in COLUMNS}
+            columns = {name: [getattr(one, name)] for name in ROUND_FIELDS}
             sink = pa.BufferOutputStream()
-            pq.write_table(pa.table(columns, schema=WHOLE), sink, compression="zstd")
+            pq.write_table(pa.table(columns, schema=ROUND_COLUMNS), sink, compression="zstd")
             path = self.path(one.strategy, one.repeat, one.labels)
-            with writing(path.parent):
+            with name_write_errors(path.parent):
                 path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, sink.getvalue().to_pybytes())
 
     def rounds_of(self, strategy: str, repeat: int, schedule: Sequence[int]) -> list[Round]:
-        """What is stored of a run, up to the first number of labels that is missing."""
+        """The stored rounds of a run, up to the first that is missing."""
         found = []
         for labels in schedule:
             if not self.has(strategy, repeat, labels):
@@ -217,7 +219,7 @@ class Store:
         return found
 
     def check(self) -> None:
-        """One line if a round that is stored cannot be read."""
+        """Raise if a stored round cannot be read."""
         for path in sorted(self._files()):
             _read_round(path)
 
@@ -225,12 +227,12 @@ class Store:
         return (self.folder / ROUNDS).glob("*/*/*.parquet")
 
     def merge(self) -> None:
-        """Make the tables of all rounds that are stored, in an order that does not depend on who came first."""
-        with self._alone():  # else tables of fewer rounds might come after those of more
+        """Merge all stored rounds into the tables, in an order that does not depend on which came first."""
+        with self._locked():  # otherwise a process that saw fewer rounds might write last
             tables = [_read_round(path) for path in sorted(self._files())]
-            whole = pa.concat_tables(tables) if tables else WHOLE.empty_table()
+            whole = pa.concat_tables(tables) if tables else ROUND_COLUMNS.empty_table()
             whole = whole.sort_by([(name, "ascending") for name in ("strategy", "repeat", "labels")])
-            for name, schema in ((RESULTS, SAME), (TIMINGS, OTHER)):
+            for name, schema in ((RESULTS, RESULT_COLUMNS), (TIMINGS, TIMING_COLUMNS)):
                 sink = pa.BufferOutputStream()
                 pq.write_table(whole.select(schema.names).combine_chunks(), sink, compression="zstd")
                 write_atomically(self.folder / name, sink.getvalue().to_pybytes())
@@ -238,7 +240,7 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """A finished or unfinished comparison, to be looked at."""
+    """The stored results of a comparison, finished or not."""
 
     folder: Path
     settings: dict[str, Any]
@@ -247,8 +249,8 @@ class Results:
 
     @classmethod
     def open(cls, folder: str | Path) -> "Results":
-        """What a folder holds: its rounds where they are there, else the tables made of them."""
-        store = Store(Path(folder))
+        """Open a folder: from its rounds if they exist, else from the merged tables."""
+        store = RoundStore(Path(folder))
         settings = store.settings
         if (store.folder / ROUNDS).is_dir():
             store.merge()
@@ -262,14 +264,14 @@ class Results:
 
     @property
     def strategies(self) -> list[str]:
-        """Who was compared, in the order they were asked for; the controls come last."""
+        """The strategies in the order they were requested; the controls come last."""
         found = list(dict.fromkeys(self.table["strategy"].to_pylist()))
         wanted = [name for spec in self.settings.get("strategies", []) for name in (spec, spec + SELECTION_ONLY)]
         order = {name: place for place, name in enumerate([*wanted, *CONTROLS])}
         return sorted(found, key=lambda name: (order.get(name, len(wanted)), name))
 
     def curves(self, strategies: Sequence[str] | None = None) -> Curves:
-        """Accuracies at the numbers of labels, and of the repetitions, that all these strategies have."""
+        """Accuracies at the budgets and repetitions that all these strategies have."""
         names = [name for name in self.strategies if name != CEILING] if strategies is None else list(strategies)
         found: dict[str, dict[int, dict[int, float]]] = {name: {} for name in names}
         columns = (self.table[name].to_pylist() for name in ("strategy", "repeat", "labels", "accuracy"))
@@ -278,7 +280,7 @@ class Results:
                 found[strategy].setdefault(repeat, {})[labels] = accuracy
         if missing := [name for name in names if not found[name]]:
             raise UnderstudyError(f"there is no round of {missing[0]} in {self.folder}")
-        # A run that has only begun would leave nothing to compare: those that got furthest count.
+        # A run that has only begun would leave nothing to compare: only those that got furthest count.
         budgets = sorted({labels for runs in found.values() for run in runs.values() for labels in run})
         budgets = [at for at in budgets if all(any(at in run for run in runs.values()) for runs in found.values())]
         repeats = sorted({repeat for runs in found.values() for repeat in runs})
@@ -287,7 +289,7 @@ class Results:
             if all(repeat in runs and all(at in runs[repeat] for at in budgets) for runs in found.values())
         ]  # fmt: skip
         if not budgets or not whole:
-            raise UnderstudyError(f"no repetition in {self.folder} is finished for all strategies; run it to its end")
+            raise UnderstudyError(f"no repetition in {self.folder} is finished for all strategies; finish it first")
         accuracy = {
             name: np.array([[runs[repeat][at] for at in budgets] for repeat in whole]) for name, runs in found.items()
         }
@@ -307,7 +309,7 @@ class Results:
         return [np.array(row["picks"], dtype=np.int64) for row in sorted(rows, key=lambda row: row["labels"])]
 
     def _rows_of(self, strategy: str, *columns: str) -> list[dict[str, Any]]:
-        # Only these become Python objects: a table of all picks and scores is millions of them.
+        # Only these columns become Python objects: all picks and scores would be millions of them.
         return self.table.filter(pc.field("strategy") == strategy).select(columns).to_pylist()
 
 
@@ -316,40 +318,40 @@ def _read_table(path: Path) -> pa.Table:
         return pq.read_table(path, partitioning=None)
     except (OSError, pa.ArrowException):
         derived = path.name in (RESULTS, TIMINGS)
-        remedy = "restore it from where it was copied" if derived else "delete it, and the same command makes it again"
-        raise UnderstudyError(f"{path} is cut short or no Parquet; {remedy}") from None
+        remedy = "restore it from a copy" if derived else "delete it, and run the same command again"
+        raise UnderstudyError(f"{path} is truncated or not a Parquet file; {remedy}") from None
 
 
 def _read_round(path: Path) -> pa.Table:
     found = _read_table(path)
-    if len(found) != 1 or not found.schema.equals(WHOLE):
-        raise UnderstudyError(f"{path} is no round of a comparison; delete it, and the same command makes it again")
+    if len(found) != 1 or not found.schema.equals(ROUND_COLUMNS):
+        raise UnderstudyError(f"{path} is not a round of a comparison; delete it, and run the same command again")
     return found
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """One line if it cannot be written there."""
+def name_write_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError into a one-line error that names the path."""
     try:
         yield
-    except Timeout:  # somebody else is at it; to Python an OSError too
+    except Timeout:  # another process holds it; a subclass of OSError
         raise
     except OSError as error:
         said = error.strerror or type(error).__name__
         raise UnderstudyError(f"cannot write to {path}: {said}; choose another folder") from error
 
 
-def file_name(strategy: str, ending: int = ENDING) -> str:
-    """The name of a strategy as that of a file, with room for an ending; a long one is cut and told by its digest."""
+def file_name(strategy: str, ending: int = ENDING_BYTES) -> str:
+    """A file name for a strategy, with space for an ending; a long name is truncated and made unique by a digest."""
     name = quote(strategy, safe=" ()=,'")
-    if len(name) <= LONGEST - ending:
+    if len(name) <= MAX_NAME_BYTES - ending:
         return name
     digest = hashlib.sha256(strategy.encode()).hexdigest()[:16]
-    return f"{name[: LONGEST - ending - len(digest) - 1]}~{digest}"
+    return f"{name[: MAX_NAME_BYTES - ending - len(digest) - 1]}~{digest}"
 
 
-def _grown(before: dict[str, Any], also: dict[str, Any]) -> dict[str, Any]:
-    """What is noted of those who came before and of those who come now."""
+def _merge_notes(before: dict[str, Any], also: dict[str, Any]) -> dict[str, Any]:
+    """The strategies, devices, versions and repetitions of all runs so far, including this one."""
     both = {name: [*before.get(name, ()), *also.get(name, ())] for name in ("strategies", *MADE_WITH)}
     lists = {name: list(dict.fromkeys(values)) for name, values in both.items() if values or name == "strategies"}
     code = {**before.get("code", {}), **also.get("code", {})}
@@ -357,17 +359,17 @@ def _grown(before: dict[str, Any], also: dict[str, Any]) -> dict[str, Any]:
     return {**lists, "repeats": repeats, **({"code": code} if code else {})}
 
 
-def _mixed(before: dict[str, Any], also: dict[str, Any]) -> list[str]:
-    """Devices and versions of now that what is stored was not made with alone."""
+def _new_tools(before: dict[str, Any], also: dict[str, Any]) -> list[str]:
+    """Current devices and versions that the stored rounds were not made with."""
     found = []
     for name in MADE_WITH:
         then, now = before.get(name, []), also.get(name, [])
         if then and (new := [value for value in now if value not in then]):
-            found.append(f"rounds made with {', '.join(then)}, and goes on with {', '.join(new)}")
+            found.append(f"rounds made with {', '.join(then)}, and continues with {', '.join(new)}")
     return found
 
 
-def _shown(value: Any) -> str:
+def _short_text(value: Any) -> str:
     if value is None:
         return "not given"
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)

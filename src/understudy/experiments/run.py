@@ -1,4 +1,4 @@
-"""One unit of a comparison: a strategy's run, in one repetition or in several side by side."""
+"""One unit of a comparison: a strategy's run, in one repetition or in several at once."""
 
 import json
 import platform
@@ -16,12 +16,12 @@ import numpy as np
 import torch
 
 from understudy.experiments.bench import Bench, inputs_of
-from understudy.experiments.measures import judge
-from understudy.experiments.plan import Plan, finer
+from understudy.experiments.metrics import measure_predictions
+from understudy.experiments.plan import Plan, refine_schedule
 from understudy.experiments.results import CEILING, OFTEN, SELECTION_ONLY, Round
 from understudy.experiments.specs import strategy_of
-from understudy.learners.named import make_learner
 from understudy.learners.protocol import Learner, Model
+from understudy.learners.registry import make_learner
 from understudy.loop import ActiveLoop, fit_plainly, train_together
 from understudy.strategies.protocol import Augments, Strategy
 from understudy.strategies.random_rows import Random
@@ -33,7 +33,7 @@ Maker = Callable[[str, int], Strategy]  # a strategy's spec and the repetition -
 
 @dataclass(frozen=True)
 class Unit:
-    """What one process does at a time."""
+    """A strategy in one repetition or several: what one process runs at a time."""
 
     strategy: str
     repeats: tuple[int, ...]
@@ -52,7 +52,7 @@ class Unit:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """All that a unit needs, on any machine."""
+    """Everything needed to run a unit, on any machine."""
 
     plan: Plan
     bench: Bench
@@ -65,7 +65,7 @@ class Experiment:
         return strategy_of({CEILING: "random", OFTEN: "margin"}.get(spec, spec))
 
     def names(self, spec: str) -> tuple[str, ...]:
-        """Under which a run is judged. Systems that change training are also judged by what they chose alone."""
+        """The names under which a run is stored; a system that changes training has a second one."""
         strategy = self.make(spec, 0)
         changes = strategy.needs.hook or isinstance(strategy, Augments)
         return (spec + SELECTION_ONLY, spec) if changes else (spec,)
@@ -75,13 +75,13 @@ class Experiment:
 
 
 def play(experiment: Experiment, unit: Unit, stored: Mapping[int, Sequence[Round]]) -> Iterator[list[Round]]:
-    """The rounds of a unit that are not stored yet, each as soon as it ends.
+    """Run a unit and yield the rounds that are not stored yet, each as soon as it ends.
 
-    Goes on from what is stored: the last of those trainings is repeated, and where a strategy changes training all are,
-    since each may depend on the one before. Nothing is chosen again.
+    Resumes from what is stored: the last of those trainings is repeated, and if the strategy changes training, all are,
+    since each may depend on the one before. No row is chosen again.
     """
     plan, bench = experiment.plan, experiment.bench
-    runs = [Run.begin(experiment, unit.strategy, repeat) for repeat in unit.repeats]
+    runs = [StrategyRun.begin(experiment, unit.strategy, repeat) for repeat in unit.repeats]
     schedule = unit.schedule(plan)
     done = min(len(stored.get(repeat, ())) for repeat in unit.repeats)
     if done == len(schedule):
@@ -105,22 +105,22 @@ def play(experiment: Experiment, unit: Unit, stored: Mapping[int, Sequence[Round
             often = unit.strategy == OFTEN and experiment.maker is None
             _extend(runs, schedule[number - 1 : number + 1], often, bench.truth)
         _train(runs)
-        rounds = [run.finished(number, run.learnt(), experiment) for run in runs]
-        yield [*(_judged_plainly(runs, number, experiment) if also_plainly else ()), *rounds]
+        rounds = [run.make_round(number, run.final_model(), experiment) for run in runs]
+        yield [*(_judge_plainly(runs, number, experiment) if also_plainly else ()), *rounds]
 
 
-def _judged_plainly(runs: Sequence["Run"], number: int, experiment: Experiment) -> list[Round]:
-    """What the common learner makes of the same labels."""
+def _judge_plainly(runs: Sequence["StrategyRun"], number: int, experiment: Experiment) -> list[Round]:
+    """The rounds of the common learner, trained on the same labels."""
     start = _clock(experiment.device)
     models = fit_plainly([run.loop for run in runs])
     seconds = (_clock(experiment.device) - start) / len(runs)
-    rounds = [run.finished(number, model, experiment) for run, model in zip(runs, models, strict=True)]
+    rounds = [run.make_round(number, model, experiment) for run, model in zip(runs, models, strict=True)]
     return [replace(one, strategy=one.strategy + SELECTION_ONLY, train_seconds=seconds) for one in rounds]
 
 
-def _extend(runs: Sequence["Run"], between: Sequence[int], often: bool, truth: np.ndarray) -> None:
-    """From one number of labels to the next, all runs side by side."""
-    steps = finer(between, TIMES_AS_OFTEN) if often else tuple(between)
+def _extend(runs: Sequence["StrategyRun"], between: Sequence[int], often: bool, truth: np.ndarray) -> None:
+    """Label from one number of labels to the next, in all runs."""
+    steps = refine_schedule(between, TIMES_AS_OFTEN) if often else tuple(between)
     for run in runs:
         run.forget_picks()
     for i, (before, after) in enumerate(pairwise(steps)):
@@ -130,20 +130,20 @@ def _extend(runs: Sequence["Run"], between: Sequence[int], often: bool, truth: n
             run.choose(after - before, truth)
 
 
-def _train(runs: Sequence["Run"]) -> None:
+def _train(runs: Sequence["StrategyRun"]) -> None:
     device = runs[0].loop.device
     start = _clock(device)
     train_together([run.loop for run in runs])
     if any(run.loop.interrupted for run in runs):
-        raise KeyboardInterrupt  # half a training is no result
+        raise KeyboardInterrupt  # an unfinished training is not a result
     seconds = (_clock(device) - start) / len(runs)
     for run in runs:
         run.train_seconds += seconds
         run.together = len(runs)
 
 
-class Run:
-    """One repetition of one strategy, as it goes on."""
+class StrategyRun:
+    """One strategy in one repetition, while it runs."""
 
     def __init__(self, strategy: str, repeat: int, loop: ActiveLoop) -> None:
         self.strategy = strategy
@@ -154,7 +154,7 @@ class Run:
         self.forget_picks()
 
     @classmethod
-    def begin(cls, experiment: Experiment, strategy: str, repeat: int) -> "Run":
+    def begin(cls, experiment: Experiment, strategy: str, repeat: int) -> "StrategyRun":
         plan, bench = experiment.plan, experiment.bench
         loop = ActiveLoop(
             bench.pool,
@@ -168,25 +168,25 @@ class Run:
         return cls(strategy, repeat, loop)
 
     def forget_picks(self) -> None:
-        """A round begins."""
+        """Begin a round: reset the picks and the times."""
         self.picks: list[int] = []
         self.was_right: list[bool] = []
         self.scores: list[float] | None = None
         self.train_seconds = self.predict_seconds = self.choose_seconds = 0.0
 
     def start(self, plan: Plan, bench: Bench) -> None:
-        """The labels of the first training."""
+        """Label the rows of the first training."""
         if self.strategy != CEILING and plan.start == 0:
-            self.start_alone(plan.schedule[0], bench.truth)
+            self.start_without_labels(plan.schedule[0], bench.truth)
             return
         rows = np.arange(len(bench.pool)) if self.strategy == CEILING else plan.initial_rows(self.repeat)
         self.loop.tell(rows, bench.truth[rows])
         self.picks = [] if self.strategy == CEILING else rows.tolist()
 
-    def start_alone(self, n: int, truth: np.ndarray) -> None:
-        """First rows of the strategy's own choice, or those that all who start at random draw in this repetition.
+    def start_without_labels(self, n: int, truth: np.ndarray) -> None:
+        """Label first rows chosen by the strategy, or the random ones of this repetition if it needs a learner.
 
-        Drawn ones have no scores: by that it is known later whose choice they were.
+        Random ones have no scores, which tells them apart later.
         """
         began = _clock(self.loop.device)
         picks = self.loop.rehearse(n, truth)
@@ -196,85 +196,85 @@ class Run:
             self.scores = picks.scores.tolist()
 
     def repeat_round(self, stored: Round, bench: Bench) -> None:
-        """What is known already happens again, without a choice."""
+        """Label the rows of a stored round again, without choosing."""
         rows = np.array(stored.picks, dtype=np.int64)
         self.loop.tell(rows, bench.truth[rows])
         self.right += sum(stored.was_right or ())
         self.judged += len(stored.was_right or ())
 
     def choose(self, n: int, truth: np.ndarray) -> None:
-        """The next n labels."""
+        """Let the strategy choose the next n rows, and label them."""
         device, start = self.loop.device, _clock(self.loop.device)
         self.loop.view  # noqa: B018  # predicts what the strategy will be shown
         looked = _clock(device)
         picks = self.loop.rehearse(n, truth)
         self.predict_seconds += looked - start
         self.choose_seconds += _clock(device) - looked
-        right = self.loop.predicted(picks.rows) == truth[picks.rows]
+        right = self.loop.predict_classes(picks.rows) == truth[picks.rows]
         self.right, self.judged = self.right + int(right.sum()), self.judged + n
         self.picks += picks.rows.tolist()
         self.scores = [*(self.scores or ()), *picks.scores.tolist()]
         self.was_right += right.tolist()
 
-    def learnt(self) -> Model:
-        """The learner itself. Where a strategy chooses by a proxy it is trained only now, and that counts."""
+    def final_model(self) -> Model:
+        """The trained model. If the strategy uses a proxy, the learner is trained only now, and the time counts."""
         start = _clock(self.loop.device)
         model = self.loop.model
         self.train_seconds += _clock(self.loop.device) - start
         return model
 
-    def finished(self, number: int, model: Model, experiment: Experiment) -> Round:
-        """The round that a training ends."""
+    def make_round(self, number: int, model: Model, experiment: Experiment) -> Round:
+        """The round that ends with a training, evaluated on the test items."""
         bench, loop = experiment.bench, self.loop
         if model.interrupted:
-            raise KeyboardInterrupt  # half a training is no result
+            raise KeyboardInterrupt  # an unfinished training is not a result
         probs = model.predict_proba(inputs_of(bench.test, loop.learner.takes))
-        found = judge(probs, bench.test_labels)
+        found = measure_predictions(probs, bench.test_labels)
         return Round(
-            bench.name,
-            self.strategy,
-            self.repeat,
-            number,
-            len(loop.labelled),
-            found.accuracy,
-            [None if np.isnan(value) else float(value) for value in found.class_accuracy],
-            found.ece,
-            found.brier,
-            found.log_loss,
-            self.right / self.judged if self.judged else None,
-            np.bincount(loop.labels[loop.labelled], minlength=bench.n_classes).tolist(),
-            self.picks,
-            self.scores,
-            self.was_right if number else None,
-            json.dumps(loop.memory),
-            self.train_seconds,
-            self.predict_seconds,
-            self.choose_seconds,
-            _peak_memory(),
-            _peak_device_memory(loop.device),
-            self.together,
-            device_name(loop.device),
-            json.dumps(versions()),
-            datetime.now(UTC).isoformat(timespec="seconds"),
+            dataset=bench.name,
+            strategy=self.strategy,
+            repeat=self.repeat,
+            round=number,
+            labels=len(loop.labelled),
+            accuracy=found.accuracy,
+            class_accuracy=[None if np.isnan(value) else float(value) for value in found.class_accuracy],
+            ece=found.ece,
+            brier=found.brier,
+            log_loss=found.log_loss,
+            asked_accuracy=self.right / self.judged if self.judged else None,
+            class_counts=np.bincount(loop.labels[loop.labelled], minlength=bench.n_classes).tolist(),
+            picks=self.picks,
+            scores=self.scores,
+            was_right=self.was_right if number else None,
+            memory=json.dumps(loop.memory),
+            train_seconds=self.train_seconds,
+            predict_seconds=self.predict_seconds,
+            choose_seconds=self.choose_seconds,
+            peak_memory=_peak_memory(),
+            peak_device_memory=_peak_device_memory(loop.device),
+            together=self.together,
+            device=device_name(loop.device),
+            versions=json.dumps(versions()),
+            finished=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 
     @staticmethod
     def reset_peaks(device: str) -> None:
         if torch.device(device).type == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        with suppress(OSError):  # elsewhere the peak is that of the whole process
+        with suppress(OSError):  # on other systems the peak is that of the process's lifetime
             Path("/proc/self/clear_refs").write_text("5")
 
 
 def _clock(device: str) -> float:
-    """Seconds, when all that was asked of the device is done."""
+    """The time in seconds, after synchronising with the device."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize()
     return time.perf_counter()
 
 
 def _peak_memory() -> int:
-    """Bytes of main memory that this process held at most, since it was last reset."""
+    """The peak of this process's main memory since the last reset, in bytes."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
@@ -298,7 +298,7 @@ def device_name(device: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What the numbers may depend on."""
+    """The versions of the packages that results may depend on."""
     return {
         "understudy": __version__,
         "python": platform.python_version(),

@@ -1,4 +1,4 @@
-"""What learning curves say about strategies: areas, labels saved, paired differences, penalties, ranks.
+"""Statistics of learning curves: areas, labels saved, paired differences, penalties, ranks.
 
 Each figure is explained in docs/statistics.md. Accuracies are fractions. Repetitions are paired, so differences are
 taken within a repetition first. All budgets count: nothing here picks the best of several rounds.
@@ -14,14 +14,14 @@ from scipy.optimize import isotonic_regression
 from scipy.stats import friedmanchisquare, rankdata, studentized_range, t
 
 from understudy.errors import UnderstudyError
-from understudy.experiments.curves import Curves, area_over_width, standing
+from understudy.experiments.curves import Curves, Role, area_over_width, role_of
 
 CONFIDENCE: Final = 0.95
-SIGNIFICANT: Final = 0.05
-TESTED_FROM: Final = 10  # repetitions; with fewer there are intervals, no p-values
+SIGNIFICANCE_LEVEL: Final = 0.05
+MIN_REPEATS_TESTED: Final = 10  # with fewer repetitions there are intervals but no p-values
 RESAMPLES: Final = 10_000
-EARLY: Final = 1_000  # labels
-# Sums of the same accuracies may differ in their last digits. To this many decimals they are the same.
+EARLY_LABELS: Final = 1_000
+# Sums of the same accuracies may differ by rounding. To this many decimals they are equal.
 DECIMALS: Final = 12
 
 Key = TypeVar("Key")
@@ -32,15 +32,15 @@ Values = TypeVar("Values", float, np.ndarray)
 
 
 def contestants(curves: Curves) -> Curves:
-    """The curves without context, and of systems that change training the selection alone."""
-    return curves.only(name for name in curves.accuracy if standing(name, curves.accuracy) == 0)
+    """The curves without controls; for a system that changes training, only those of its selection."""
+    return curves.only(name for name in curves.accuracy if role_of(name, curves.accuracy) is Role.CONTESTANT)
 
 
 def reference_of(curves: Curves, wanted: str | None = None) -> str:
-    """What the others are compared with: what is wanted, else random, else the first strategy."""
+    """The strategy that the others are compared with: `wanted`, else random, else the first."""
     names = list(contestants(curves).accuracy)
     if not names:
-        raise UnderstudyError(f"no strategy of {curves.dataset} can be compared; run at least one, random for instance")
+        raise UnderstudyError(f"no strategy of {curves.dataset} can be compared; run at least one, e.g. random")
     if wanted is None:
         return "random" if "random" in names else names[0]
     if wanted not in names:
@@ -52,27 +52,27 @@ def reference_of(curves: Curves, wanted: str | None = None) -> str:
 
 
 def by_area(curves: Curves) -> list[str]:
-    """The largest area first; after all contestants whole systems that change training, then context."""
-    return sorted(curves.accuracy, key=lambda name: (standing(name, curves.accuracy), -float(curves.area(name).mean())))
+    """Strategies by area, largest first: all contestants, then systems that change training, then controls."""
+    return sorted(curves.accuracy, key=lambda name: (role_of(name, curves.accuracy), -float(curves.area(name).mean())))
 
 
 def mean_and_deviation(values: Float[np.ndarray, "r t"]) -> tuple[Float[np.ndarray, "t"], Float[np.ndarray, "t"]]:
-    """Of each budget: mean and standard deviation (of a sample) over repetitions; of a single one the latter is NaN."""
+    """Mean and sample standard deviation over repetitions at each budget; NaN for the latter with a single one."""
     if len(values) == 1:
         return values[0], np.full(values.shape[1], np.nan)
     return values.mean(0), values.std(0, ddof=1)
 
 
 def log_area(curves: Curves, strategy: str) -> Float[np.ndarray, "r"]:
-    """The area over the logarithm of the labels, over its width: a doubling weighs the same wherever it is."""
+    """The mean accuracy over the logarithm of the labels, so that every doubling of the labels has the same weight."""
     if curves.schedule[0] < 1:
         raise UnderstudyError(f"the first budget is {curves.schedule[0]}; areas over the logarithm need one label")
     return area_over_width(curves.of(strategy), np.log(curves.schedule))
 
 
-def early(curves: Curves) -> Curves:
-    """The budgets of up to 1,000 labels; where these are none or all, the first third."""
-    n = sum(budget <= EARLY for budget in curves.schedule)
+def early_part(curves: Curves) -> Curves:
+    """The budgets of up to 1,000 labels; the first third if these are none or all."""
+    n = sum(budget <= EARLY_LABELS for budget in curves.schedule)
     if n in (0, len(curves.schedule)):
         n = -(-len(curves.schedule) // 3)
     return curves.first(n)
@@ -81,25 +81,25 @@ def early(curves: Curves) -> Curves:
 # Labels saved
 
 
-def rising(curves: Curves, strategy: str) -> Float[np.ndarray, "t"]:
-    """The nearest curve to the mean one, by least squares, that never falls.
+def rising_curve(curves: Curves, strategy: str) -> Float[np.ndarray, "t"]:
+    """The non-decreasing curve nearest to the mean curve, by least squares (isotonic regression).
 
-    A running maximum would count every lucky rise that the next rounds take back, and favour noisy strategies.
+    A running maximum would keep every lucky peak, and favour noisy strategies.
     """
     never_falls: np.ndarray = isotonic_regression(curves.of(strategy).mean(0)).x
     return never_falls
 
 
 def labels_to_reach(curves: Curves, strategy: str, accuracy: float) -> float | None:
-    """How many labels it took, between budgets by interpolation; None where it was never reached.
+    """How many labels it took, interpolated between budgets; None if it was never reached.
 
-    At most the first budget, which is returned, where the curve starts there or above.
+    The first budget if the curve starts at that accuracy or above.
     """
-    return _crossing(rising(curves, strategy), curves.schedule, accuracy)
+    return _crossing(rising_curve(curves, strategy), curves.schedule, accuracy)
 
 
 def _crossing(curve: Float[np.ndarray, "t"], schedule: tuple[int, ...], accuracy: float) -> float | None:
-    """Where a curve that never falls first is as high; the first budget if it starts so, None if it never is."""
+    """Where a non-decreasing curve first reaches an accuracy; the first budget if it starts there, None if never."""
     if accuracy > curve[-1]:
         return None
     i = int(np.searchsorted(curve, accuracy))
@@ -110,7 +110,7 @@ def _crossing(curve: Float[np.ndarray, "t"], schedule: tuple[int, ...], accuracy
 
 def shared_range(curves: Curves, strategy: str, reference: str | None = None) -> tuple[float, float] | None:
     """The accuracies at which both curves can be read, from the higher start to the lower end; None if none."""
-    one, other = rising(curves, strategy), rising(curves, reference_of(curves, reference))
+    one, other = rising_curve(curves, strategy), rising_curve(curves, reference_of(curves, reference))
     low, high = max(one[0], other[0]), min(one[-1], other[-1])
     return (float(low), float(high)) if low <= high else None
 
@@ -126,8 +126,8 @@ def labelling_efficiency(curves: Curves, strategy: str, accuracy: float, referen
 
 
 @dataclass(frozen=True)
-class Reach:
-    """What an accuracy cost a strategy and the reference, in labels; None where one never reached it."""
+class LabelCost:
+    """The labels that a strategy and the reference needed for an accuracy; None if one never reached it."""
 
     accuracy: float
     labels: float | None
@@ -144,13 +144,13 @@ class Reach:
 
 def labels_saved(
     curves: Curves, strategy: str, reference: str | None = None, accuracies: Sequence[float] | None = None
-) -> tuple[Reach, ...]:
-    """What each of the accuracies cost; by default those the reference had at each budget but the first."""
-    ours, theirs = rising(curves, strategy), rising(curves, reference_of(curves, reference))
+) -> tuple[LabelCost, ...]:
+    """The labels needed for each accuracy; by default, those of the reference at each budget but the first."""
+    ours, theirs = rising_curve(curves, strategy), rising_curve(curves, reference_of(curves, reference))
     if accuracies is None:
         accuracies = np.unique(theirs[1:]).tolist()
     return tuple(
-        Reach(level, _crossing(ours, curves.schedule, level), _crossing(theirs, curves.schedule, level))
+        LabelCost(level, _crossing(ours, curves.schedule, level), _crossing(theirs, curves.schedule, level))
         for level in accuracies
     )
 
@@ -160,14 +160,14 @@ def labels_saved(
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean over repetitions, and the interval that holds it with 95 % confidence; a single one has no interval."""
+    """A mean over repetitions and its 95 % confidence interval; a single repetition has no interval."""
 
     mean: float
     interval: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """How a strategy differs from a reference. Positive: the strategy is better."""
 
     strategy: str
@@ -176,7 +176,7 @@ class Comparison:
     log_area: Difference
     early_area: Difference
     budgets: tuple[Difference, ...]
-    bootstrap: tuple[float, float] | None  # another interval of the area
+    bootstrap: tuple[float, float] | None  # bootstrap interval of the area
     wins: int  # repetitions with the larger area
     ties: int
     losses: int
@@ -184,23 +184,23 @@ class Comparison:
     p_holm: float | None  # the same, corrected for the number of strategies
 
 
-def compare(curves: Curves, reference: str | None = None, seed: int = 0) -> tuple[Comparison, ...]:
+def compare(curves: Curves, reference: str | None = None, seed: int = 0) -> tuple[PairedComparison, ...]:
     """Every strategy against the reference, in the order of the curves."""
     reference, curves = reference_of(curves, reference), contestants(curves)
-    start = early(curves)
+    start = early_part(curves)
     others = [name for name in curves.accuracy if name != reference]
-    areas = {name: same_digits(curves.area(name) - curves.area(reference)) for name in others}
-    tested = curves.repeats >= TESTED_FROM
+    areas = {name: round_off(curves.area(name) - curves.area(reference)) for name in others}
+    tested = curves.repeats >= MIN_REPEATS_TESTED
     p = [signed_rank_p(areas[name]) for name in others] if tested else []
-    corrected = holm(np.array(p, dtype=float)).tolist()
+    corrected = holm_correction(np.array(p, dtype=float)).tolist()
     return tuple(
-        Comparison(
+        PairedComparison(
             name,
             reference,
-            area=paired(areas[name]),
-            log_area=paired(log_area(curves, name) - log_area(curves, reference)),
-            early_area=paired(start.area(name) - start.area(reference)),
-            budgets=tuple(paired(column) for column in (curves.of(name) - curves.of(reference)).T),
+            area=paired_difference(areas[name]),
+            log_area=paired_difference(log_area(curves, name) - log_area(curves, reference)),
+            early_area=paired_difference(start.area(name) - start.area(reference)),
+            budgets=tuple(paired_difference(column) for column in (curves.of(name) - curves.of(reference)).T),
             bootstrap=bootstrap_interval(areas[name], seed),
             wins=int((areas[name] > 0).sum()),
             ties=int((areas[name] == 0).sum()),
@@ -212,11 +212,11 @@ def compare(curves: Curves, reference: str | None = None, seed: int = 0) -> tupl
     )
 
 
-def same_digits(values: np.ndarray) -> np.ndarray:
+def round_off(values: np.ndarray) -> np.ndarray:
     return np.round(values, DECIMALS)
 
 
-def paired(differences: Float[np.ndarray, "r"]) -> Difference:
+def paired_difference(differences: Float[np.ndarray, "r"]) -> Difference:
     """Mean and t-interval of differences within repetitions."""
     mean = float(differences.mean())
     if len(differences) == 1:
@@ -226,10 +226,10 @@ def paired(differences: Float[np.ndarray, "r"]) -> Difference:
 
 
 def half_width(deviation: Values, n: int, freedom: int | None = None) -> Values:
-    """How far the 95 % t-interval of a mean of n values reaches to each side; NaN without a degree of freedom.
+    """The half-width of the 95 % t-interval of a mean of n values; NaN without a degree of freedom.
 
-    The standard deviation may come from more values than these, as a pooled one does; `freedom` says then of how many
-    degrees of freedom it is. Otherwise these are n - 1.
+    The standard deviation may come from more values than these, as a pooled one does; then `freedom` is its number of
+    degrees of freedom, otherwise n - 1.
     """
     freedom = n - 1 if freedom is None else freedom
     critical = _critical_t(freedom, CONFIDENCE) if freedom else float("nan")
@@ -237,19 +237,19 @@ def half_width(deviation: Values, n: int, freedom: int | None = None) -> Values:
 
 
 def _critical_t(freedom: int, confidence: float) -> float:
-    """What |t| stays below with this probability if the mean is zero."""
+    """The two-sided critical value of |t| at this confidence level."""
     return float(t.ppf((1 + confidence) / 2, freedom))
 
 
 def paired_differences(one: Mapping[Key, float], other: Mapping[Key, float]) -> dict[Key, float]:
-    """How much more the first has, in each repetition that both have; in the order of the first."""
+    """One minus the other, in each repetition that both have; in the order of the first."""
     return {key: value - other[key] for key, value in one.items() if key in other}
 
 
 def pooled_deviation(samples: Iterable[Sequence[float]]) -> tuple[float, int]:
-    """The standard deviation within samples that share one, and its degrees of freedom; NaN and 0 where it has none.
+    """The pooled standard deviation of samples, and its degrees of freedom; NaN and 0 if there are none.
 
-    Single values and samples that do not vary at all say nothing about it, and are left out.
+    Single values and samples without any variation are left out.
     """
     many = [np.array(sample) for sample in samples if len(sample) > 1 and np.ptp(sample) > 0]
     squares = sum(float(((sample - sample.mean()) ** 2).sum()) for sample in many)
@@ -260,7 +260,7 @@ def pooled_deviation(samples: Iterable[Sequence[float]]) -> tuple[float, int]:
 def bootstrap_interval(
     differences: Float[np.ndarray, "r"], seed: int = 0, resamples: int = RESAMPLES
 ) -> tuple[float, float] | None:
-    """The middle 95 % of the means of as many repetitions, drawn with replacement; None for a single one."""
+    """The percentile bootstrap interval (95 %) of the mean over repetitions; None for a single one."""
     n = len(differences)
     if n == 1:
         return None
@@ -272,11 +272,11 @@ def bootstrap_interval(
 def signed_rank_p(differences: Float[np.ndarray, "r"]) -> float:
     """Two-sided p of Wilcoxon's signed-rank test, exact with ties and zeros too. Costs O(r³).
 
-    Zeros are ranked and then left out (Pratt); the rest could have had any signs. Twice a rank is whole, so all sums
+    Zeros are ranked and then left out (Pratt); the signs of the rest are permuted. Twice a rank is whole, so all sums
     of ranks are counted by adding one rank after the other.
     """
     ranks = np.rint(2 * rankdata(abs(differences))).astype(int)[differences != 0]
-    chance = np.zeros(ranks.sum() + 1)  # of each sum of positive ranks
+    chance = np.zeros(ranks.sum() + 1)  # probability of each sum of positive ranks
     chance[0] = 1
     for rank in ranks:
         chance[rank:] = (chance[rank:] + chance[: len(chance) - rank]) / 2
@@ -286,8 +286,8 @@ def signed_rank_p(differences: Float[np.ndarray, "r"]) -> float:
     return float(min(1.0, 2 * tail))
 
 
-def holm(p: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
-    """Corrected for their number: with these, a false one among all those below 0.05 has a chance of 5 % at most."""
+def holm_correction(p: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+    """p-values after Holm's correction, which controls the family-wise error rate."""
     order = np.argsort(p, kind="stable")
     out = np.empty_like(p)
     out[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1)
@@ -295,7 +295,7 @@ def holm(p: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
 
 
 def smallest_p(repeats: int, comparisons: int) -> float:
-    """The smallest corrected p that so many repetitions can give: one better every time, among so many comparisons."""
+    """The smallest possible corrected p: that of a strategy that is better in every repetition."""
     return min(1.0, comparisons * 2.0 ** (1 - repeats))
 
 
@@ -312,23 +312,23 @@ class Penalties:
 
     @property
     def penalty(self) -> Float[np.ndarray, "s"]:
-        """(s,): the mean of each column: how much a strategy is beaten. Lower is better."""
+        """(s,): the mean of each column: how often a strategy is beaten. Lower is better."""
         return self.matrix.mean(0)
 
     @property
     def wins(self) -> Float[np.ndarray, "s"]:
-        """(s,): the sum of each row: how much it beats others."""
+        """(s,): the sum of each row: how often it beats others."""
         return self.matrix.sum(1)
 
 
 def penalty_matrix(*curves: Curves) -> Penalties:
-    """Who is better than whom, and how often (Ash et al. 2020); of strategies that all data sets have."""
+    """How often each strategy is better than each other (Ash et al. 2020), for strategies that all data sets have."""
     names = _in_all(curves)
     matrix = np.zeros((len(names), len(names)))
     for one in curves:
-        if one.repeats < TESTED_FROM:
+        if one.repeats < MIN_REPEATS_TESTED:
             raise UnderstudyError(
-                f"{one.dataset} has {one.repeats} repetitions; a penalty matrix needs at least {TESTED_FROM}"
+                f"{one.dataset} has {one.repeats} repetitions; a penalty matrix needs at least {MIN_REPEATS_TESTED}"
             )
         matrix += _significantly_better(np.stack([one.of(name) for name in names])).mean(-1)
     return Penalties(names, matrix, tuple(one.dataset for one in curves))
@@ -337,20 +337,20 @@ def penalty_matrix(*curves: Curves) -> Penalties:
 def _in_all(curves: Sequence[Curves]) -> tuple[str, ...]:
     """The contestants that all data sets have, in the order of the first."""
     if not curves:
-        raise UnderstudyError("no curves to compare; give those of at least one data set")
+        raise UnderstudyError("there are no curves to compare; pass those of at least one data set")
     first, *others = (contestants(one).accuracy for one in curves)
     names = tuple(name for name in first if all(name in other for other in others))
     if len(names) < 2:
-        raise UnderstudyError(f"{len(names)} strategies in all data sets; a comparison of all pairs needs two")
+        raise UnderstudyError(f"all data sets share {len(names)} strategies; a comparison of all pairs needs two")
     return names
 
 
 def _significantly_better(values: Float[np.ndarray, "s r t"]) -> Bool[np.ndarray, "s s t"]:
     """Whether the first strategy beats the second at a budget, by the paired t-test (two-sided, 0.05)."""
-    differences = same_digits(values[:, None] - values[None])  # (s, s, r, t)
+    differences = round_off(values[:, None] - values[None])  # (s, s, r, t)
     repeats = values.shape[1]
-    limit = _critical_t(repeats - 1, 1 - SIGNIFICANT) * differences.std(2, ddof=1)
-    # Multiplied out, so that differences which are all the same count where they are not 0.
+    limit = _critical_t(repeats - 1, 1 - SIGNIFICANCE_LEVEL) * differences.std(2, ddof=1)
+    # Multiplied out, so that equal non-zero differences count as significant.
     better: np.ndarray = differences.mean(2) * repeats**0.5 > limit
     return better
 
@@ -362,54 +362,76 @@ class Ranks:
     names: tuple[str, ...]  # best first
     average: Float[np.ndarray, "s"]
     blocks: int
-    friedman_p: float | None  # that all strategies are the same; None below ten blocks or three strategies
+    friedman_p: float | None  # of all strategies being equal; None below ten blocks or three strategies
     critical_difference: float | None  # of average ranks, by Nemenyi's test; None below ten blocks
     p_holm: Float[np.ndarray, "s s"] | None  # of all pairs by signed ranks; None below ten blocks
     told_by: Literal["signed ranks", "Nemenyi"] | None  # the test of the pairs
-    different: Bool[np.ndarray, "s s"]  # which pairs it tells apart; none below ten blocks
-    groups: tuple[tuple[str, ...], ...]  # neighbours in rank of whom no two differ significantly by that test
+    different: Bool[np.ndarray, "s s"]  # which pairs differ significantly; none below ten blocks
+    groups: tuple[tuple[str, ...], ...]  # neighbours in rank, no two of which differ significantly by that test
 
     @property
     def pairs(self) -> int:
         return len(self.names) * (len(self.names) - 1) // 2
 
     def alike(self, name: str) -> list[str]:
-        """Those whom the test does not tell apart from this one."""
+        """The strategies that do not differ significantly from this one."""
         own = self.different[self.names.index(name)]
         return [other for other, differs in zip(self.names, own, strict=True) if other != name and not differs]
 
 
 def rank_strategies(*curves: Curves) -> Ranks:
-    """Average ranks, and which of them can be told apart; of strategies that all data sets have.
+    """Average ranks, and which differ significantly; of strategies that all data sets have.
 
-    Signed ranks tell pairs apart. Where there are so many pairs that their corrected p can never be small, whatever
-    is seen, Nemenyi's test does, if Friedman's finds that not all are the same.
+    Pairs are tested by signed ranks. If there are so many pairs that a corrected p can never be small, Nemenyi's test
+    is used instead, provided that Friedman's rejects that all are the same.
     """
     names = _in_all(curves)
-    areas = same_digits(np.concatenate([[one.area(name) for name in names] for one in curves], axis=1))  # (s, blocks)
+    areas = round_off(np.concatenate([[one.area(name) for name in names] for one in curves], axis=1))  # (s, blocks)
     average = rankdata(-areas, axis=0).mean(1)
     order = np.argsort(average, kind="stable")
-    areas, blocks, tested = areas[order], areas.shape[1], areas.shape[1] >= TESTED_FROM
+    areas, blocks, tested = areas[order], areas.shape[1], areas.shape[1] >= MIN_REPEATS_TESTED
     best_first, average = tuple(names[i] for i in order), average[order]
     different = np.zeros((len(names), len(names)), dtype=bool)
     if not tested:
-        return Ranks(best_first, average, blocks, None, None, None, None, different, ())
-    p, overall, distance = _p_of_pairs(areas), friedman_p(areas), nemenyi(len(names), blocks)
-    by_nemenyi = smallest_p(blocks, len(names) * (len(names) - 1) // 2) >= SIGNIFICANT
+        return Ranks(
+            best_first,
+            average,
+            blocks=blocks,
+            friedman_p=None,
+            critical_difference=None,
+            p_holm=None,
+            told_by=None,
+            different=different,
+            groups=(),
+        )
+    p, overall, distance = _p_of_pairs(areas), friedman_p(areas), nemenyi_distance(len(names), blocks)
+    by_nemenyi = smallest_p(blocks, len(names) * (len(names) - 1) // 2) >= SIGNIFICANCE_LEVEL
     if not by_nemenyi:
-        different = p < SIGNIFICANT
-    elif overall is not None and overall < SIGNIFICANT:
+        different = p < SIGNIFICANCE_LEVEL
+    elif overall is not None and overall < SIGNIFICANCE_LEVEL:
         different = abs(average[:, None] - average) >= distance
-    groups = tuple(best_first[start:end] for start, end in runs_without(different))
+    groups = tuple(best_first[start:end] for start, end in runs_without_difference(different))
     told_by: Literal["signed ranks", "Nemenyi"] = "Nemenyi" if by_nemenyi else "signed ranks"
-    return Ranks(best_first, average, blocks, overall, distance, p, told_by, different, groups)
+    return Ranks(
+        best_first,
+        average,
+        blocks=blocks,
+        friedman_p=overall,
+        critical_difference=distance,
+        p_holm=p,
+        told_by=told_by,
+        different=different,
+        groups=groups,
+    )
 
 
 def _p_of_pairs(areas: Float[np.ndarray, "s b"]) -> Float[np.ndarray, "s s"]:
     """Signed ranks of each pair, corrected for the number of pairs; 1 on the diagonal."""
     pairs = np.triu_indices(len(areas), 1)
     p = np.eye(len(areas))
-    p[pairs] = holm(np.array([signed_rank_p(same_digits(areas[i] - areas[j])) for i, j in zip(*pairs, strict=True)]))
+    p[pairs] = holm_correction(
+        np.array([signed_rank_p(round_off(areas[i] - areas[j])) for i, j in zip(*pairs, strict=True)])
+    )
     return np.maximum(p, p.T)
 
 
@@ -421,14 +443,14 @@ def friedman_p(areas: Float[np.ndarray, "s b"]) -> float | None:
     return float(friedmanchisquare(*areas).pvalue)
 
 
-def nemenyi(strategies: int, blocks: int) -> float:
+def nemenyi_distance(strategies: int, blocks: int) -> float:
     """How far apart two average ranks must be to differ significantly (Demšar 2006)."""
-    q = studentized_range.ppf(1 - SIGNIFICANT, strategies, np.inf) / 2**0.5
+    q = studentized_range.ppf(1 - SIGNIFICANCE_LEVEL, strategies, np.inf) / 2**0.5
     return float(q * (strategies * (strategies + 1) / (6 * blocks)) ** 0.5)
 
 
-def runs_without(different: Bool[np.ndarray, "s s"]) -> list[tuple[int, int]]:
-    """Start and end of each longest run of at least two neighbours without a pair that differs."""
+def runs_without_difference(different: Bool[np.ndarray, "s s"]) -> list[tuple[int, int]]:
+    """Start and end of each maximal run of at least two neighbours without a significant difference."""
     runs: list[tuple[int, int]] = []
     for start in range(len(different)):
         end = start + 1

@@ -1,8 +1,8 @@
-"""How each strategy is drawn: a colour for those who see it, a marker for those who do not, and who stands out.
+"""How each strategy is drawn: a colour, a marker that works without colour, and which strategies are highlighted.
 
-The colours are those of Okabe and Ito, which can be told apart with any colour vision. Yellow is left out: it fades on
-white paper. With many strategies only a few stand out; the others are grey, and their markers still tell them apart.
-Grey are also context, whole systems that change training, and those whose curves ended early.
+The colours are those of Okabe and Ito, which are safe for colour-blind readers. Yellow is left out: it fades on
+white paper. With many strategies only a few are highlighted; the others are grey, and differ by their markers.
+Context, whole systems that change training, and curves that ended early are grey, too.
 """
 
 import re
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
-from understudy.experiments.curves import Curves, standing
+from understudy.experiments.curves import Curves, Role, role_of
 
 COLOURS: Final = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", ">", "<", "*", "p", "d", "h", "1", "+")
-SIZES: Final = {
+MARKER_SIZES: Final = {
     "P": 1.3,
     "X": 1.3,
     "*": 1.6,
@@ -26,10 +26,10 @@ SIZES: Final = {
     "|": 1.6,
 }  # some look smaller than they are
 FADED: Final = "#8B949E"
-MARK: Final = "#7B5EA7"  # what is no strategy's: heat maps, bars of time
-BESIDE: Final = ("|", "_")  # markers of context
+MARK: Final = "#7B5EA7"  # for heat maps and bars of time, which belong to no strategy
+CONTEXT_MARKERS: Final = ("|", "_")  # of the controls
 # The same strategy looks the same in every figure of every data set.
-KNOWN: Final = {
+KNOWN_STYLES: Final = {
     "surrogate": ("#D55E00", "o"),
     "understudy": ("#D55E00", ">"),
     "margin": ("#0072B2", "s"),
@@ -39,14 +39,14 @@ KNOWN: Final = {
     "coreset": ("#E69F00", "P"),
     "typiclust": ("#56B4E9", "X"),
 }
-ALL_STAND_OUT: Final = 8  # up to so many strategies nobody is grey
-ALWAYS: Final = ("understudy", "surrogate", "margin", "random")
-RIVALS: Final = 3  # the best of the others stand out too
+MAX_ALL_STRONG: Final = 8  # strategies; with more, some are grey
+ALWAYS_STRONG: Final = ("understudy", "surrogate", "margin", "random")
+STRONG_RIVALS: Final = 3  # how many of the others, best first, are highlighted too
 
 
 @dataclass(frozen=True)
-class Look:
-    """A colour, a marker, whether that is hollow and the line dashed, and whether it stands out."""
+class Style:
+    """A colour, a marker, whether it is hollow and the line dashed, and whether it is highlighted."""
 
     colour: str
     marker: str
@@ -56,70 +56,72 @@ class Look:
 
     @property
     def size(self) -> float:
-        return (4.2 if self.strong else 3.2) * SIZES.get(self.marker, 1.0)
+        return (4.2 if self.strong else 3.2) * MARKER_SIZES.get(self.marker, 1.0)
 
     @property
     def width(self) -> float:
         return 1.5 if self.strong else 0.7
 
 
-def looks(ranked: Sequence[str], all_strong: bool = False, muted: Collection[str] = ()) -> dict[str, Look]:
-    """A look for each strategy; no two are alike in black and white. The best come first in `ranked`.
+def assign_styles(ranked: Sequence[str], all_strong: bool = False, muted: Collection[str] = ()) -> dict[str, Style]:
+    """A style for each strategy; all differ in black and white. The best come first in `ranked`.
 
-    Besides context and whole systems, those in `muted` are never in colour.
+    Besides context and whole systems, those in `muted` are always grey.
     """
-    own = [name for name in ranked if standing(name, ranked) == 0 and name not in muted]
+    own = [name for name in ranked if role_of(name, ranked) is Role.CONTESTANT and name not in muted]
     strong = set(own)
-    if len(own) > (len(MARKERS) if all_strong else ALL_STAND_OUT):
-        rivals = [name for name in own if name not in ALWAYS and not is_variant(name)]
-        strong = {name for name in own if name in ALWAYS} | set(rivals[:RIVALS])
+    if len(own) > (len(MARKERS) if all_strong else MAX_ALL_STRONG):
+        rivals = [name for name in own if name not in ALWAYS_STRONG and not is_variant(name)]
+        strong = {name for name in own if name in ALWAYS_STRONG} | set(rivals[:STRONG_RIVALS])
     colours, markers = list(COLOURS), list(MARKERS)
-    out: dict[str, Look] = {}
-    for name in [name for name in KNOWN if name in strong]:  # they have a right to their own looks
-        colour, marker = KNOWN[name]
-        out[name] = Look(colour, marker)
+    out: dict[str, Style] = {}
+    for name in [name for name in KNOWN_STYLES if name in strong]:  # they keep their own style
+        colour, marker = KNOWN_STYLES[name]
+        out[name] = Style(colour, marker)
         markers.remove(marker)
         if colour in colours:
             colours.remove(colour)
     for i, name in enumerate(name for name in own if name in strong and name not in out):
-        out[name] = Look(colours[i % len(colours)] if colours else FADED, markers.pop(0), dashed=i >= len(colours))
+        out[name] = Style(colours[i % len(colours)] if colours else FADED, markers.pop(0), dashed=i >= len(colours))
     markers = markers or list(MARKERS)
-    systems = [name for name in ranked if standing(name, ranked) == 1 and name not in muted]
+    systems = [name for name in ranked if role_of(name, ranked) is Role.SYSTEM and name not in muted]
     faded = [*(name for name in own if name not in strong), *systems, *(name for name in ranked if name in muted)]
     for i, name in enumerate(faded):
-        out[name] = Look(FADED, markers[i % len(markers)], hollow=True, dashed=i >= len(markers), strong=False)
-    for name, marker in zip((name for name in ranked if standing(name, ranked) == 2), BESIDE, strict=False):
-        out[name] = Look(FADED, marker, hollow=True, dashed=True, strong=False)
+        out[name] = Style(FADED, markers[i % len(markers)], hollow=True, dashed=i >= len(markers), strong=False)
+    for name, marker in zip(
+        (name for name in ranked if role_of(name, ranked) is Role.CONTROL), CONTEXT_MARKERS, strict=False
+    ):
+        out[name] = Style(FADED, marker, hollow=True, dashed=True, strong=False)
     return {name: out[name] for name in ranked}
 
 
-def shared_looks(of: Sequence[Curves], all_strong: bool, ended: Sequence[Curves] = ()) -> dict[str, Look]:
-    """One look a strategy for all panels; the best over all of them come first, context last."""
+def shared_styles(of: Sequence[Curves], all_strong: bool, ended: Sequence[Curves] = ()) -> dict[str, Style]:
+    """One style for each strategy in all panels; the best over all of them come first, context last."""
     areas: dict[str, list[float]] = {}
     for curves in of:
         for name in curves.accuracy:
             areas.setdefault(name, []).append(float(curves.area(name).mean()))
-    ranked = sorted(areas, key=lambda name: (standing(name, areas), -sum(areas[name]) / len(areas[name])))
+    ranked = sorted(areas, key=lambda name: (role_of(name, areas), -sum(areas[name]) / len(areas[name])))
     muted = [name for part in ended for name in part.accuracy if name not in areas]
-    found = looks([*ranked, *muted], all_strong, muted)
-    # Whoever ended early comes before context.
-    return {name: found[name] for name in sorted(found, key=lambda name: standing(name, found) == 2)}
+    found = assign_styles([*ranked, *muted], all_strong, muted)
+    # Those that ended early come before the controls.
+    return {name: found[name] for name in sorted(found, key=lambda name: role_of(name, found) is Role.CONTROL)}
 
 
 def _is_ours(name: str) -> bool:
-    return _plain(name) in ("understudy", "surrogate") or _plain(name).startswith("surrogate_")
+    return _base_name(name) in ("understudy", "surrogate") or _base_name(name).startswith("surrogate_")
 
 
 def is_variant(name: str) -> bool:
-    """Whether it is ours with something changed: an ablation."""
+    """Whether it is an ablation of our own method."""
     return _is_ours(name) and name not in ("understudy", "surrogate")
 
 
-def _plain(name: str) -> str:
-    """The name without its settings and without what is said of it in brackets."""
+def _base_name(name: str) -> str:
+    """The name without its settings and without any remark in parentheses."""
     return re.sub(r"[ (].*", "", name)
 
 
-def series(name: str) -> str:
-    """A name for all that is drawn of a strategy, by which a page finds it; harmless whatever the strategy's is."""
+def series_class(name: str) -> str:
+    """The CSS class of everything drawn for a strategy; safe whatever characters its name has."""
     return f"series-{crc32(name.encode('utf-8', 'replace')):08x}"

@@ -1,6 +1,6 @@
-"""What the results of a comparison come to, computed once: the table on the terminal, the page and its tables show it.
+"""What the results of a comparison show, computed once for the terminal, the page and the tables.
 
-The curves that can be compared, the statistics of them, and what has to be said of the runs that are missing.
+The curves that can be compared, their statistics, and notes on missing runs.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 
 from understudy.errors import UnderstudyError
-from understudy.experiments.curves import CEILING, CONTROLS, SELECTION_ONLY, Curves, standing
+from understudy.experiments.curves import CEILING, CONTROLS, SELECTION_ONLY, Curves, Role, role_of
 from understudy.experiments.results import Results, file_name
 from understudy.experiments.statistics import (
-    Comparison,
+    PairedComparison,
     Penalties,
     Ranks,
     by_area,
@@ -27,21 +27,21 @@ from understudy.experiments.statistics import (
 )
 from understudy.messages import count_of
 
-# A learner has left chance if its best accuracy is above the share of the largest class by four standard errors of such
-# a share (the best of a thousand rounds that all guess is not), and by a fiftieth of what that leaves to be learnt
-# (with many test items less would be significant, and still of no use).
+# A learner is better than chance if its best accuracy exceeds the share of the largest class by four standard errors
+# of such a share (the best of a thousand guessing rounds would not), and by a fiftieth of what is left to be learnt
+# (with many test items less would be significant, but still useless).
 STANDARD_ERRORS: Final = 4
 LEAST_OF_THE_REST: Final = 0.02
-SUGGESTED: Final = ("paper_scaled", "modern")
+SUGGESTED_LEARNERS: Final = ("paper_scaled", "modern")
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """Curves that can be compared, and the statistics of them, each computed once."""
+    """Comparable curves and their statistics, each computed once."""
 
     curves: Curves
     ceiling: np.ndarray | None = None  # accuracies with all labels, in the repetitions of the curves
-    repeats: tuple[int, ...] = ()  # which repetitions the rows of the curves are
+    repeats: tuple[int, ...] = ()  # the repetitions of the curves' rows
     ended_early: tuple[Curves, ...] = ()  # curves that end before the others
 
     @cached_property
@@ -50,7 +50,7 @@ class Findings:
 
     @cached_property
     def reference(self) -> str:
-        """What the others are compared with."""
+        """The strategy that the others are compared with."""
         return reference_of(self.curves)
 
     @cached_property
@@ -59,7 +59,7 @@ class Findings:
         return by_area(self.curves)
 
     @cached_property
-    def comparisons(self) -> tuple[Comparison, ...]:
+    def comparisons(self) -> tuple[PairedComparison, ...]:
         """Every other strategy against the reference."""
         return compare(self.curves, self.reference)
 
@@ -74,7 +74,7 @@ class Findings:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Results, what they show, and what a reader should know about what is missing, a line each."""
+    """Results, findings, and notes on what is missing, one line each."""
 
     results: Results
     findings: Findings | None  # None: nothing can be compared yet
@@ -83,7 +83,7 @@ class Summary:
 
 def summarise(results: Results) -> Summary:
     """The summary of a comparison, finished or not."""
-    curves, notes = _comparable(results)
+    curves, notes = _find_comparable(results)
     if curves is None:
         return Summary(results, None, tuple(notes))
     repeats = _repeats_of(results, curves)
@@ -91,16 +91,16 @@ def summarise(results: Results) -> Summary:
     return Summary(results, findings, tuple(notes))
 
 
-def _comparable(results: Results) -> tuple[Curves | None, list[str]]:
-    """The curves of the contestants that make the largest paired table, and what has to be said of the others.
+def _find_comparable(results: Results) -> tuple[Curves | None, list[str]]:
+    """The curves of the contestants that make the largest paired table, and notes on the others.
 
-    Context and systems that change training are shown beside them if they have all of that table.
+    Context and systems that change training are added if they cover all of that table.
     """
     there = results.strategies
-    names = [name for name in there if standing(name, there) == 0]
+    names = [name for name in there if role_of(name, there) is Role.CONTESTANT]
     if not names:
         return None, ["There is nothing to compare yet: only the learner with all labels is finished."]
-    ended = _finished(results, names)
+    ended = _finished_repeats(results, names)
     best: list[str] = []
     most = 0
     for least in sorted({len(runs) for runs in ended.values()} - {0}):
@@ -109,20 +109,20 @@ def _comparable(results: Results) -> tuple[Curves | None, list[str]]:
         if size > most:
             best, most = kept, size
     try:
-        curves = results.curves(best or names)  # where nobody has come to the end yet: as far as all have come
+        curves = results.curves(best or names)  # if none is finished yet: as far as all have come
     except UnderstudyError as error:
         return None, [*_missing_runs(results, ()), f"There is nothing to compare yet: {error}."]
     for name in there:
-        system = standing(name, there) == 1 and name + SELECTION_ONLY in curves.accuracy
+        system = role_of(name, there) is Role.SYSTEM and name + SELECTION_ONLY in curves.accuracy
         if name != CEILING and (name in CONTROLS or system):
-            curves = _with_beside(results, curves, name)
+            curves = _add_beside(results, curves, name)
     order = [name for name in there if name in curves.accuracy]
     stuck = [line for line in [never_left_chance(results)] if line]
-    return curves.only(order), [*stuck, *_missing_runs(results, order), *_unused(curves, ended)]
+    return curves.only(order), [*stuck, *_missing_runs(results, order), *_unused_repeats(curves, ended)]
 
 
-def _with_beside(results: Results, curves: Curves, name: str) -> Curves:
-    """The curves and one more, unless that would leave fewer budgets or repetitions."""
+def _add_beside(results: Results, curves: Curves, name: str) -> Curves:
+    """The curves with one more strategy, unless that would leave fewer budgets or repetitions."""
     try:
         wider = results.curves([*curves.accuracy, name])
     except UnderstudyError:
@@ -132,7 +132,7 @@ def _with_beside(results: Results, curves: Curves, name: str) -> Curves:
 
 
 def _repeats_of(results: Results, curves: Curves) -> tuple[int, ...]:
-    """Which repetitions the rows of the curves are."""
+    """The repetitions of the curves' rows."""
     columns = (results.table[name].to_pylist() for name in ("strategy", "repeat", "labels"))
     there = set(zip(*columns, strict=True))
     return tuple(
@@ -143,15 +143,15 @@ def _repeats_of(results: Results, curves: Curves) -> tuple[int, ...]:
 
 
 def _ended_early(results: Results, curves: Curves) -> list[Curves]:
-    """The curves of those who came to no end in any repetition, each as far as it came."""
+    """The curves of strategies without a finished repetition, each as far as it got."""
     there = results.strategies
-    out = [name for name in there if standing(name, there) == 0 and name not in curves.accuracy]
-    found = [results.curves([name]) for name, runs in _finished(results, out).items() if not runs]
+    out = [name for name in there if role_of(name, there) is Role.CONTESTANT and name not in curves.accuracy]
+    found = [results.curves([name]) for name, runs in _finished_repeats(results, out).items() if not runs]
     return [one for one in found if len(one.schedule) > 1 and one.schedule[-1] < curves.schedule[-1]]
 
 
-def _finished(results: Results, names: Iterable[str]) -> dict[str, set[int]]:
-    """The repetitions of each strategy that came to the end of the schedule."""
+def _finished_repeats(results: Results, names: Iterable[str]) -> dict[str, set[int]]:
+    """The repetitions of each strategy that completed the schedule."""
     table = results.table.select(["strategy", "repeat", "labels"]).to_pylist()
     last = _last_budget(results)
     return {
@@ -170,18 +170,18 @@ def _budgets_of(results: Results, name: str) -> list[int]:
 
 
 def _missing_runs(results: Results, compared: Collection[str]) -> list[str]:
-    """Who failed, who has too few repetitions and is left out, and what is still to be done; a line each."""
+    """What failed, what has too few repetitions to compare, and what is still to be run; one line each."""
     wanted, there = int(results.settings.get("repeats", 0)), results.strategies
     names = dict.fromkeys([*results.settings.get("strategies", ()), *there])
-    ended = _finished(results, [name for name in names if name != CEILING])
+    ended = _finished_repeats(results, [name for name in names if name != CEILING])
     notes, left_out, waiting = [], [], []
     for name, runs in ended.items():
         spec = name.removesuffix(SELECTION_ONLY)
         out = bool(compared) and name in there and name not in compared and name not in CONTROLS
-        if len(runs) >= wanted or standing(name, there) == 1:
+        if len(runs) >= wanted or role_of(name, there) is Role.SYSTEM:
             continue
         if traces := _traces_of(results.folder, spec, runs):
-            notes.append(f"{spec} failed, with {len(runs)} of {wanted} repetitions done; why is in {traces[0]}.")
+            notes.append(f"{spec} failed, with {len(runs)} of {wanted} repetitions done; see {traces[0]}.")
         elif out and runs:
             left_out.append(f"{spec} has {len(runs)} of {wanted} repetitions")
         elif out:
@@ -195,23 +195,23 @@ def _missing_runs(results: Results, compared: Collection[str]) -> list[str]:
         whom = "it" if len(left_out) == 1 else "them"
         notes.append(f"Left out: {'; '.join(left_out)}; --repeats {wanted} to compare {whom}.")
     if waiting:
-        notes.append(f"Unfinished, in repetitions: {'; '.join(waiting)}. The same command goes on.")
+        notes.append(f"Unfinished, in repetitions: {'; '.join(waiting)}. Run the same command to continue.")
     return notes
 
 
-def _unused(curves: Curves, ended: Mapping[str, Collection[int]]) -> list[str]:
-    """That some repetitions are finished but not compared, since not all strategies have them."""
+def _unused_repeats(curves: Curves, ended: Mapping[str, Collection[int]]) -> list[str]:
+    """A line about finished repetitions that are not compared, because not all strategies have them."""
     more = [name for name in curves.accuracy if len(ended.get(name, ())) > curves.repeats]
     if not more:
         return []
     return [
-        f"{count_of(curves.repeats, 'repetition')} compared, those that all strategies have; further ones of "
-        f"{', '.join(more)} are finished and not used."
+        f"{count_of(curves.repeats, 'repetition')} compared, those that all strategies have; more of "
+        f"{', '.join(more)} are finished but not used."
     ]
 
 
 def _traces_of(folder: Path, name: str, done: Collection[int]) -> list[Path]:
-    """The files that say why a strategy failed, of repetitions that have not been finished since."""
+    """The traceback files of a failed strategy, for repetitions that have not been finished since."""
     start = f"{file_name(name)}-"
     found = sorted((folder / "errors").glob("*.txt"))
     return [
@@ -222,13 +222,13 @@ def _traces_of(folder: Path, name: str, done: Collection[int]) -> list[Path]:
 
 
 def left_chance_at(share: float, test_rows: int) -> float:
-    """The accuracy above which a learner does better than to name the largest class, of this share, always."""
+    """The accuracy above which a learner is better than always predicting the largest class, given its share."""
     error = (share * (1 - share) / test_rows) ** 0.5
     return share + max(STANDARD_ERRORS * error, LEAST_OF_THE_REST * (1 - share))
 
 
 def never_left_chance(results: Results) -> str | None:
-    """One line if no training of any strategy did better than naming the largest class always."""
+    """One line if no training of any strategy was better than always predicting the largest class."""
     plan = results.settings.get("plan", {})
     if not plan.get("classes") or not plan.get("test_rows"):
         return None
@@ -238,8 +238,8 @@ def never_left_chance(results: Results) -> str | None:
     if not found or np.max(found) > left_chance_at(share, plan["test_rows"]):
         return None
     learner = plan.get("learner", "")
-    others = " or ".join(name for name in SUGGESTED if name != learner)
+    others = " or ".join(name for name in SUGGESTED_LEARNERS if name != learner)
     return (
-        f"The learner {learner} never left chance: at best {100 * np.max(found):.1f} % right, and the largest class "
-        f"alone is {100 * share:.1f} %. What strategies chose cannot matter then; try --learner {others}."
+        f"The learner {learner} never beat chance: at best {100 * np.max(found):.1f} % right, and the largest class "
+        f"alone is {100 * share:.1f} %. The choice of rows cannot matter then; try --learner {others}."
     )

@@ -1,6 +1,6 @@
-"""Tables of comparisons: for the terminal, in Markdown and in LaTeX. What the figures mean: docs/statistics.md.
+"""Tables of comparisons: for the terminal, in Markdown and in LaTeX. What the numbers mean: docs/statistics.md.
 
-A table is made once, as a grid of words, and written in three ways.
+A table is built once, as a grid of strings, and written in three formats.
 """
 
 import re
@@ -15,19 +15,19 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from understudy.experiments.curves import CEILING, OFTEN, Curves, spread, standing
+from understudy.experiments.curves import CEILING, OFTEN, Curves, Role, role_of, standard_deviation
 from understudy.experiments.statistics import (
-    SIGNIFICANT,
-    TESTED_FROM,
-    Comparison,
+    MIN_REPEATS_TESTED,
+    SIGNIFICANCE_LEVEL,
     Difference,
+    LabelCost,
+    PairedComparison,
     Penalties,
     Ranks,
-    Reach,
     by_area,
     compare,
     contestants,
-    early,
+    early_part,
     labelling_efficiency,
     labels_saved,
     log_area,
@@ -37,14 +37,14 @@ from understudy.experiments.statistics import (
 )
 from understudy.messages import count_of
 
-NAMES: Final = (34, 26, 20)  # the longest names in terminals that are wide, less so, narrow
-FEWEST: Final = 3  # budgets
+NAME_WIDTHS: Final = (34, 26, 20)  # characters of a name in wide, narrower and narrow terminals
+MIN_BUDGETS: Final = 3
 NOT_REACHED: Final = "–"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The words of a table. The first column holds names; `apart` are rows of context, below a line."""
+    """The cells of a table. The first column holds names; `apart` are rows of controls, below a rule."""
 
     title: str
     headings: tuple[str, ...]
@@ -57,44 +57,44 @@ class Grid:
 # What is in them
 
 
-def compared(
+def comparison_grid(
     curves: Curves,
     reference: str | None = None,
     ceiling: np.ndarray | None = None,
     n_budgets: int = 6,
     full: bool = True,
-    comparisons: Sequence[Comparison] | None = None,
+    comparisons: Sequence[PairedComparison] | None = None,
 ) -> Grid:
     """Accuracies at some budgets, areas, and differences from the reference; the largest area first.
 
     `ceiling` are the accuracies with all labels. Without `full` there are fewer columns, and the deviations of the
-    areas alone: what a terminal has room for. `comparisons` are what `compare` said, if it was asked already.
+    areas alone: what fits a terminal. `comparisons` is the output of `compare`, if it was computed already.
     """
     reference, all_curves, curves = reference_of(curves, reference), curves, contestants(curves)
     names = by_area(curves)
     found = {one.strategy: one for one in (compare(curves, reference) if comparisons is None else comparisons)}
-    shown = spaced(range(len(curves.schedule)), n_budgets)
-    tested = curves.repeats >= TESTED_FROM and len(found) > 0
+    shown = pick_evenly(range(len(curves.schedule)), n_budgets)
+    tested = curves.repeats >= MIN_REPEATS_TESTED and len(found) > 0
     intervals = full and curves.repeats > 1 and len(found) > 0
     apart = [name for name in by_area(all_curves) if name not in names and name != CEILING]
 
     def measured(name: str) -> list[tuple[np.ndarray, int]]:
-        """The columns of numbers: a value for each repetition, and how many decimals are shown."""
+        """The numeric columns: a value per repetition, and the number of decimals."""
         part = all_curves.only([name])
         areas = [(part.area(name), 2)]
         if full:
-            areas += [(early(part).area(name), 2), (log_area(part, name), 2)]
+            areas += [(early_part(part).area(name), 2), (log_area(part, name), 2)]
         return [(part.of(name)[:, i], 1) for i in shown] + areas
 
     def compared_cells(name: str) -> list[str]:
         if name not in found:
             said = "reference" if name == reference else ""
-            if standing(name, all_curves.accuracy) == 1:
+            if role_of(name, all_curves.accuracy) is Role.SYSTEM:
                 said = "changes training; not ranked" if full else "not ranked"
             return [said] + [""] * (full * (2 if intervals else 1) + tested)
         one = found[name]
-        beside = [interval(one.bootstrap)] * intervals + [f"{one.wins}/{one.ties}/{one.losses}"]
-        return [points(one.area)] + beside * full + [p_text(one.p_holm)] * tested
+        beside = [interval_text(one.bootstrap)] * intervals + [f"{one.wins}/{one.ties}/{one.losses}"]
+        return [points_text(one.area)] + beside * full + [p_text(one.p_holm)] * tested
 
     def row(name: str, columns: list[tuple[np.ndarray, int]]) -> tuple[str, ...]:
         numbers = [_mean_and_std(values, n, deviation=full or n == 2) for values, n in columns]
@@ -119,31 +119,32 @@ def compared(
 def _notes_on(
     curves: Curves,
     reference: str,
-    found: Sequence[Comparison],
+    found: Sequence[PairedComparison],
     ceiling: np.ndarray | None,
     n_shown: int,
     full: bool,
 ) -> Iterable[str]:
-    """What a reader of the table of comparisons must know, a sentence each."""
+    """Notes below the table of comparisons, one sentence each."""
     if n_shown < len(curves.schedule):
         yield f"{n_shown} of {len(curves.schedule)} budgets shown; area: the mean accuracy over all of them."
     else:
         yield "Area: the mean accuracy over all numbers of labels."
     if full:
-        yield f"Early area: up to {early(curves).schedule[-1]:,} labels; log area: over the logarithm of the labels."
+        last = early_part(curves).schedule[-1]
+        yield f"Early area: up to {last:,} labels; log area: over the logarithm of the labels."
     if found:
         with_interval = ", with 95 % interval" if curves.repeats > 1 else ""
         yield f"Minus {reference}: in points of area, paired{with_interval}."
     if found and full and curves.repeats > 1:
-        yield "Bootstrap: the same interval by resampling repetitions; below ten of them it is too narrow."
-    if found and curves.repeats >= TESTED_FROM:
+        yield "Bootstrap: the same interval by resampling repetitions; with fewer than ten it is too narrow."
+    if found and curves.repeats >= MIN_REPEATS_TESTED:
         yield f"p: signed ranks, corrected for {count_of(len(found), 'comparison')}."
         yield from _limits_of(curves.repeats, len(found))
     elif found:
-        yield f"p-values are given from {TESTED_FROM} repetitions on."
-    systems = [name for name in curves.accuracy if standing(name, curves.accuracy) == 1]
+        yield f"p-values need at least {MIN_REPEATS_TESTED} repetitions."
+    systems = [name for name in curves.accuracy if role_of(name, curves.accuracy) is Role.SYSTEM]
     if systems:
-        yield f"Changes training, so that its selection only is ranked: {', '.join(systems)}."
+        yield f"Changes training, so only its selection is ranked: {', '.join(systems)}."
     if ceiling is None and CEILING in curves.accuracy:
         ceiling = curves.of(CEILING)[:, -1]
     if ceiling is not None:
@@ -153,33 +154,36 @@ def _notes_on(
 
 
 def _limits_of(repeats: int, comparisons: int) -> Iterable[str]:
-    """A warning where the correction leaves no room for a significant p."""
+    """A warning if the correction rules out a significant p."""
     least = smallest_p(repeats, comparisons)
-    if least >= SIGNIFICANT:
-        yield f"So many, with {repeats} repetitions, cannot give a p below {least:.2f}: repeat more or compare fewer."
+    if least >= SIGNIFICANCE_LEVEL:
+        yield (
+            f"With {repeats} repetitions, so many comparisons cannot give a p below {least:.2f}: "
+            "repeat more or compare fewer."
+        )
 
 
-def saved(
+def savings_grid(
     curves: Curves,
     reference: str | None = None,
     accuracies: Sequence[float] | None = None,
     n_accuracies: int = 6,
     full: bool = True,
 ) -> Grid:
-    """How many labels each accuracy took, and how many fewer than with the reference; the largest area first.
+    """The labels needed for each accuracy, and how many fewer than with the reference; the largest area first.
 
-    With `full` there is the labelling efficiency too, and the range of accuracies in which it is defined.
+    `full` adds the labelling efficiency, and the range of accuracies in which it is defined.
     """
     reference, curves = reference_of(curves, reference), contestants(curves)
     reached = {name: labels_saved(curves, name, reference, accuracies) for name in by_area(curves)}
-    levels = spaced(range(len(reached[reference])), n_accuracies)
+    levels = pick_evenly(range(len(reached[reference])), n_accuracies)
 
-    def cell(name: str, reach: Reach) -> str:
+    def cell(name: str, reach: LabelCost) -> str:
         if reach.labels is None:
             return NOT_REACHED
         if name == reference or reach.saved is None or reach.share_saved is None:
             return f"{reach.labels:,.0f}"
-        return f"{reach.labels:,.0f} ({_whole(reach.saved)}, {_whole(100 * reach.share_saved)} %)"
+        return f"{reach.labels:,.0f} ({_rounded_text(reach.saved)}, {_rounded_text(100 * reach.share_saved)} %)"
 
     def efficiency(name: str) -> tuple[str, str]:
         shared = shared_range(curves, name, reference)
@@ -213,8 +217,8 @@ def saved(
     )
 
 
-def penalties(found: Penalties) -> Grid:
-    """The matrix of penalties: how often the row was significantly better than the column; the least penalty first."""
+def penalty_grid(found: Penalties) -> Grid:
+    """The penalty matrix: how often the row was significantly better than the column; lowest penalty first."""
     order = np.argsort(found.penalty, kind="stable")
     matrix, penalty = found.matrix[np.ix_(order, order)], found.penalty[order]
     numbers = range(1, len(order) + 1)
@@ -229,19 +233,21 @@ def penalties(found: Penalties) -> Grid:
         tuple(rows),
         apart=(("penalty (mean of column)", *(f"{value:.2f}" for value in penalty)),),
         bold=frozenset(lowest),
-        notes=(f"Paired t-tests at {SIGNIFICANT}; at most {len(found.datasets)} a cell; a low penalty is good.",),
+        notes=(
+            f"Paired t-tests at {SIGNIFICANCE_LEVEL}; at most {len(found.datasets)} per cell; a low penalty is good.",
+        ),
     )
 
 
-def ranked(found: Ranks) -> Grid:
-    """Average ranks; strategies that share a letter could not be told apart."""
+def rank_grid(found: Ranks) -> Grid:
+    """Average ranks; strategies that share a letter do not differ significantly."""
     letters = {
         name: "".join(_letter(i) for i, group in enumerate(found.groups) if name in group) for name in found.names
     }
     tested = found.told_by is not None
     notes = [f"Ranks of areas in {count_of(found.blocks, 'block')}; 1 is best."]
     if tested:
-        notes.append(f"The same letter: not told apart by {how_told(found)}.")
+        notes.append(f"The same letter: no significant difference by {test_in_words(found)}.")
         notes.append(f"Critical difference of ranks (Nemenyi): {found.critical_difference:.2f}.")
     if found.friedman_p is not None:
         notes.append(f"That all are the same: p {p_text(found.friedman_p)} (Friedman).")
@@ -256,8 +262,8 @@ def ranked(found: Ranks) -> Grid:
     )
 
 
-def how_told(found: Ranks) -> str:
-    """The test of all pairs, in words, and why it is not the usual one where it is not."""
+def test_in_words(found: Ranks) -> str:
+    """The name of the test of all pairs; if it is not the usual one, also why."""
     if found.told_by == "signed ranks":
         return f"signed ranks, corrected for {count_of(found.pairs, 'pair')}"
     return (
@@ -269,8 +275,8 @@ def how_told(found: Ranks) -> str:
 # How they are written
 
 
-def as_rich(grid: Grid, longest: int = NAMES[0]) -> Table:
-    """For a terminal. No cell is broken over lines, and long names lose their middle."""
+def as_rich(grid: Grid, longest: int = NAME_WIDTHS[0]) -> Table:
+    """For a terminal. Cells are not wrapped, and long names lose their middle."""
     table = Table(
         title=Text(grid.title),
         caption=Text("\n".join(grid.notes)) if grid.notes else None,
@@ -286,54 +292,59 @@ def as_rich(grid: Grid, longest: int = NAMES[0]) -> Table:
         if i == len(grid.rows):
             table.add_section()
         name, *cells = (Text(cell, "bold" if (i, j) in grid.bold else "") for j, cell in enumerate(row))
-        table.add_row(Text(short(name.plain, longest), name.style), *cells)
+        table.add_row(Text(shorten(name.plain, longest), name.style), *cells)
     return table
 
 
 def as_markdown(grid: Grid) -> str:
     """For a page: title, table, notes."""
-    lines = [f"**{for_markdown(grid.title)}**", "", written(map(for_markdown, grid.headings), "| {} |", " | ")]
+    lines = [
+        f"**{escape_markdown(grid.title)}**",
+        "",
+        _join_cells(map(escape_markdown, grid.headings), "| {} |", " | "),
+    ]
     lines.append("|" + "|".join(["---", *["---:"] * (len(grid.headings) - 1)]) + "|")
     for i, row in enumerate((*grid.rows, *grid.apart)):
         cells = (
-            f"**{for_markdown(cell)}**" if (i, j) in grid.bold else for_markdown(cell) for j, cell in enumerate(row)
+            f"**{escape_markdown(cell)}**" if (i, j) in grid.bold else escape_markdown(cell)
+            for j, cell in enumerate(row)
         )
-        lines.append(written(cells, "| {} |", " | "))
-    return "\n".join([*lines, *(["", *map(for_markdown, grid.notes)] if grid.notes else [])]) + "\n"
+        lines.append(_join_cells(cells, "| {} |", " | "))
+    return "\n".join([*lines, *(["", *map(escape_markdown, grid.notes)] if grid.notes else [])]) + "\n"
 
 
 def as_latex(grid: Grid) -> str:
     r"""For a paper, with `\usepackage{booktabs}`."""
-    caption = ". ".join([for_latex(grid.title), " ".join(map(for_latex, grid.notes))]).strip(". ") + "."
+    caption = ". ".join([escape_latex(grid.title), " ".join(map(escape_latex, grid.notes))]).strip(". ") + "."
     lines = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}"]
     lines += [rf"\begin{{tabular}}{{l{'r' * (len(grid.headings) - 1)}}}", r"\toprule"]
-    lines += [written(map(for_latex, grid.headings), r"{} \\", " & "), r"\midrule"]
+    lines += [_join_cells(map(escape_latex, grid.headings), r"{} \\", " & "), r"\midrule"]
     for i, row in enumerate((*grid.rows, *grid.apart)):
         if i == len(grid.rows):
             lines.append(r"\midrule")
         cells = (
-            rf"\textbf{{{for_latex(cell, j > 0)}}}" if (i, j) in grid.bold else for_latex(cell, j > 0)
+            rf"\textbf{{{escape_latex(cell, j > 0)}}}" if (i, j) in grid.bold else escape_latex(cell, j > 0)
             for j, cell in enumerate(row)
         )
-        lines.append(written(cells, r"{} \\", " & "))
+        lines.append(_join_cells(cells, r"{} \\", " & "))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
 
 
-def _fitted(grid_of: Callable[[int], Grid], most: int, width: int = 100) -> Table:
-    """For a terminal of so many columns: as many budgets, from `most` down, as it has room for.
+def _fit_terminal(grid_of: Callable[[int], Grid], most: int, width: int = 100) -> Table:
+    """A table for a terminal this many columns wide: with as many budgets, at most `most`, as fit.
 
-    Before there are fewer than three, names are shortened.
+    Names are shortened before fewer than three are shown.
     """
     made = cache(grid_of)
-    tries = [(n, longest) for longest in NAMES for n in range(most, min(most, FEWEST) - 1, -1)]
-    for n, longest in [*tries, (2, NAMES[-1])]:
-        if columns_of(made(n), longest) <= width:
+    tries = [(n, longest) for longest in NAME_WIDTHS for n in range(most, min(most, MIN_BUDGETS) - 1, -1)]
+    for n, longest in [*tries, (2, NAME_WIDTHS[-1])]:
+        if width_of(made(n), longest) <= width:
             return as_rich(made(n), longest)
-    return as_rich(made(1), NAMES[-1])
+    return as_rich(made(1), NAME_WIDTHS[-1])
 
 
-def columns_of(grid: Grid, longest: int) -> int:
-    """How wide `as_rich` makes it: the widest cell of each column and two spaces."""
+def width_of(grid: Grid, longest: int) -> int:
+    """The width in `as_rich`: the widest cell of each column and two spaces."""
     columns = zip(grid.headings, *grid.rows, *grid.apart, strict=True)
     names, *others = ([cell_len(cell) for cell in column] for column in columns)
     return min(longest, max(names)) + sum(max(cells) for cells in others) + 2 * len(grid.headings)
@@ -344,30 +355,34 @@ def comparison_table(
     reference: str | None = None,
     ceiling: np.ndarray | None = None,
     width: int = 100,
-    comparisons: Sequence[Comparison] | None = None,
+    comparisons: Sequence[PairedComparison] | None = None,
 ) -> Table:
     """What `understudy compare` prints: the table of comparisons, as wide as the terminal allows."""
     found = compare(curves, reference) if comparisons is None else comparisons
-    return _fitted(lambda n: compared(curves, reference, ceiling, n, False, found), len(curves.schedule), width)
+    return _fit_terminal(
+        lambda n: comparison_grid(curves, reference, ceiling, n, False, found), len(curves.schedule), width
+    )
 
 
 def saved_table(curves: Curves, reference: str | None = None, width: int = 100) -> Table:
     """Labels saved, as wide as the terminal allows."""
-    return _fitted(lambda n: saved(curves, reference, None, n, False), max(1, len(curves.schedule) - 1), width)
+    return _fit_terminal(
+        lambda n: savings_grid(curves, reference, None, n, False), max(1, len(curves.schedule) - 1), width
+    )
 
 
 # Words and numbers
 
 
-def spaced(of: Sequence[int], n: int) -> list[int]:
-    """At most n of them, evenly spaced up to the last. The first is left out first: there all strategies are alike."""
+def pick_evenly(of: Sequence[int], n: int) -> list[int]:
+    """At most n, evenly spaced and with the last. The first is dropped first, since all strategies start alike."""
     if n >= len(of):
         return list(of)
     return [of[int(i)] for i in np.rint(np.linspace(len(of) - 1, len(of) / n - 1, n))[::-1]]
 
 
 def _largest(values: list[list[float]]) -> frozenset[tuple[int, int]]:
-    """Row and column (names are column 0) of the largest value of each column, unless all are the same."""
+    """Row and column (names are column 0) of the largest value of each column, unless all are equal."""
     columns = list(zip(*values, strict=True))
     return frozenset(
         (i, j + 1)
@@ -379,24 +394,24 @@ def _largest(values: list[list[float]]) -> frozenset[tuple[int, int]]:
 
 def _mean_and_std(values: np.ndarray, decimals: int, deviation: bool = True) -> str:
     mean = f"{100 * values.mean():.{decimals}f}"
-    return mean + (f"±{100 * spread(values):.{decimals}f}" if deviation and len(values) > 1 else "")
+    return mean + (f"±{100 * standard_deviation(values):.{decimals}f}" if deviation and len(values) > 1 else "")
 
 
-def points(difference: Difference) -> str:
+def points_text(difference: Difference) -> str:
     """A difference in points and its interval, as +1.20 [+0.40, +2.00]."""
-    mean = _signed(difference.mean)
-    return mean if difference.interval is None else f"{mean} {interval(difference.interval)}"
+    mean = _signed_text(difference.mean)
+    return mean if difference.interval is None else f"{mean} {interval_text(difference.interval)}"
 
 
-def interval(ends: tuple[float, float] | None) -> str:
-    return "" if ends is None else f"[{', '.join(map(_signed, ends))}]"
+def interval_text(ends: tuple[float, float] | None) -> str:
+    return "" if ends is None else f"[{', '.join(map(_signed_text, ends))}]"
 
 
-def _signed(value: float) -> str:
+def _signed_text(value: float) -> str:
     return f"{round(100 * value, 2) + 0.0:+.2f}"  # + 0.0: there is no -0.00
 
 
-def _whole(value: float) -> str:
+def _rounded_text(value: float) -> str:
     return f"{round(value) + 0:,}"
 
 
@@ -410,22 +425,22 @@ def _letter(i: int) -> str:
     return chr(ord("a") + i) if i < 26 else f"({i + 1})"
 
 
-def short(name: str, longest: int = NAMES[0]) -> str:
-    """A long name without its middle: its settings stand at the end."""
+def shorten(name: str, longest: int = NAME_WIDTHS[0]) -> str:
+    """A long name without its middle, since its settings are at the end."""
     if len(name) <= longest:
         return name
     return f"{name[: (longest - 1) // 2]}…{name[-(longest // 2) :]}"
 
 
-def written(cells: Iterable[str], line: str, between: str) -> str:
+def _join_cells(cells: Iterable[str], line: str, between: str) -> str:
     return line.replace("{}", between.join(cells))
 
 
-def for_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     return re.sub(r"([\\`*_|\[\]<>])", r"\\\1", text.replace("\n", " "))
 
 
-LATEX: Final = {
+LATEX_SIGNS: Final = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
@@ -437,8 +452,8 @@ LATEX: Final = {
 } | {sign: f"\\{sign}" for sign in "&%$#_{}"}
 
 
-def for_latex(text: str, numbers: bool = False) -> str:
-    """The text with LaTeX's own signs escaped; before numbers a minus, no hyphen."""
-    escaped = "".join(LATEX.get(sign, sign) for sign in text.replace("\n", " "))
+def escape_latex(text: str, numbers: bool = False) -> str:
+    """The text with LaTeX's special characters escaped; before numbers a minus sign instead of a hyphen."""
+    escaped = "".join(LATEX_SIGNS.get(sign, sign) for sign in text.replace("\n", " "))
     escaped = re.sub(r"^\[", "{[}", escaped)  # at the start of a line it would be an option of the line before
     return re.sub(r"(?<![\w.])-(?=\d)", "$-$", escaped) if numbers else escaped

@@ -10,6 +10,7 @@ import numpy as np
 
 from understudy.data.items import Items
 from understudy.errors import NotFound
+from understudy.learners.calibration import Calibration
 
 
 class LabelRow(NamedTuple):
@@ -46,7 +47,10 @@ class ExportData:
     """All that an export may need. It never changes, so it can be written while people go on labelling.
 
     `effective` is the class of each labelled row. `read_rows` makes the rows of all decisions, `predictions` reads the
-    last model's probabilities; both only when a format asks for them. `model_file` is that model's safetensors file.
+    last model's probabilities and `calibrate` fits what they are calibrated by; all only when a format asks for it.
+    `model_file` is that model's safetensors file. With `is_raw` probabilities stay as the model gives them.
+    `base` is the folder that the files of the items lie in. `prefix` is what addresses of images begin with in formats
+    that have such; None for what is usual there.
     """
 
     ids: Sequence[str]
@@ -58,11 +62,27 @@ class ExportData:
     model: str | None = None
     model_file: Path | None = None
     about_model: Mapping[str, Any] = field(default_factory=dict)
+    calibrate: Callable[[np.ndarray], Calibration] | None = None
+    is_raw: bool = False
+    base: Path | None = None
+    prefix: str | None = None
+
+    @cached_property
+    def raw_probs(self) -> np.ndarray | None:
+        """(n, c): what the last model itself predicts, or None before there is one; rows that came later have none."""
+        return None if self.predictions is None else self.predictions()
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What probabilities are calibrated by; it changes nothing where they are to stay raw."""
+        if self.is_raw or self.calibrate is None or self.raw_probs is None:
+            return Calibration()
+        return self.calibrate(self.raw_probs)
 
     @cached_property
     def probs(self) -> np.ndarray | None:
-        """(n, c): the last model's probabilities, or None before there is one; rows that came later have none."""
-        return None if self.predictions is None else self.predictions()
+        """The same, calibrated."""
+        return None if self.raw_probs is None else self.calibration.apply(self.raw_probs)
 
     @cached_property
     def rows(self) -> Sequence[LabelRow]:

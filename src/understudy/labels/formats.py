@@ -5,7 +5,7 @@ only parsed: nothing in them is run or unpickled.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,51 +32,123 @@ ReadLabels = Callable[[Path, Matcher, Mapping[str, str]], Iterator[ImportEntry]]
 class Format:
     """How labels, predictions or models are written, and how labels are read.
 
-    `write` makes the bytes of an export, `file_name` and `media_type` are what a download is called. `read` yields the
-    entries of a file, given a matcher for its items and the columns that the caller named; None where the format only
-    goes out. A file that comes in is known by one of its `suffixes`, or by what its text `starts` with.
+    `title` and `holds` are what people read before they choose one. `write` makes the bytes of an export, `file_name`
+    and `media_type` are what a download is called. `read` yields the entries of a file, given a matcher for its items
+    and the columns that the caller named; None where the format only goes out.
+
+    A file that comes in is known by its suffix. Where several formats have that suffix, or there is no file name, it is
+    the first whose `recognise` says yes to the first bytes. A format that is read needs at least one of `suffixes`.
     """
 
+    title: str
+    holds: str
     file_name: str
     media_type: str
     write: Callable[[ExportData], Iterator[bytes]]
     read: ReadLabels | None = None
     suffixes: tuple[str, ...] = ()
-    starts: bytes | None = None
+    recognise: Callable[[bytes], bool] | None = None
     has_folders: bool = False  # whether it may also be a folder on the disk
+    has_addresses: bool = False  # whether it refers to images by an address that may have a prefix
     is_of_model: bool = False  # whether it holds the last model or its predictions, not labels
 
 
+def starts_with(mark: bytes) -> Callable[[bytes], bool]:
+    """Whether text begins with these bytes, blanks and a byte order mark left aside."""
+    return lambda head: head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(mark)
+
+
 FORMATS: Final[Mapping[str, Format]] = {
-    "csv": Format("labels.csv", CSV, tables.write_csv, tables.read_label_table, (".csv", ".tsv")),
+    "csv": Format(
+        "CSV",
+        "One line a label: item, class, who, when, why it was asked, model version. Opens in any spreadsheet.",
+        file_name="labels.csv",
+        media_type=CSV,
+        write=tables.write_csv,
+        read=tables.read_label_table,
+        suffixes=(".csv", ".tsv"),
+    ),
     "jsonl": Format(
-        "labels.jsonl", JSONL, tables.write_jsonl, tables.read_label_table, (".jsonl", ".ndjson"), starts=b"{"
+        "JSONL",
+        "The same, one JSON object a line, for programs.",
+        file_name="labels.jsonl",
+        media_type=JSONL,
+        write=tables.write_jsonl,
+        read=tables.read_label_table,
+        suffixes=(".jsonl", ".ndjson"),
+        recognise=starts_with(b"{"),
     ),
     "parquet": Format(
-        "labels.parquet", PARQUET, tables.write_parquet, tables.read_label_table, (".parquet",), starts=b"PAR1"
+        "Parquet",
+        "The same with types, for data frames.",
+        file_name="labels.parquet",
+        media_type=PARQUET,
+        write=tables.write_parquet,
+        read=tables.read_label_table,
+        suffixes=(".parquet",),
+        recognise=starts_with(b"PAR1"),
     ),
     "labelstudio": Format(
-        "labels.json",
-        "application/json",
-        label_studio.write_label_studio,
-        label_studio.read_label_studio,
-        (".json",),
-        starts=b"[",
+        "Label Studio",
+        "The labels as Label Studio imports them.",
+        file_name="labels.json",
+        media_type="application/json",
+        write=label_studio.write_label_studio,
+        read=label_studio.read_label_studio,
+        has_addresses=True,
+        suffixes=(".json",),
+        recognise=starts_with(b"["),
     ),
-    "prodigy": Format("labels-prodigy.jsonl", JSONL, prodigy.write_prodigy),  # read as jsonl
+    "prodigy": Format(  # read as jsonl
+        "Prodigy",
+        "The labels as Prodigy’s choice recipe writes them.",
+        file_name="labels-prodigy.jsonl",
+        media_type=JSONL,
+        write=prodigy.write_prodigy,
+    ),
     "folders": Format(
-        "labels.zip",
-        ZIP,
-        class_folders.write_zip,
-        class_folders.read_class_folders,
-        (".zip",),
-        starts=b"PK\x03\x04",
+        "Class folders",
+        "A zip with a folder for each class, the items inside.",
+        file_name="labels.zip",
+        media_type=ZIP,
+        write=class_folders.write_zip,
+        read=class_folders.read_class_folders,
+        suffixes=(".zip",),
+        recognise=starts_with(b"PK\x03\x04"),
         has_folders=True,
     ),
-    "predictions-csv": Format("predictions.csv", CSV, predictions.write_csv, is_of_model=True),
-    "predictions-jsonl": Format("predictions.jsonl", JSONL, predictions.write_jsonl, is_of_model=True),
-    "predictions-parquet": Format("predictions.parquet", PARQUET, predictions.write_parquet, is_of_model=True),
-    "model": Format("model.zip", ZIP, model_archive.write_model, is_of_model=True),
+    "predictions-csv": Format(
+        "Predictions, CSV",
+        "The model’s probabilities for every item of the pool.",
+        file_name="predictions.csv",
+        media_type=CSV,
+        write=predictions.write_csv,
+        is_of_model=True,
+    ),
+    "predictions-jsonl": Format(
+        "Predictions, JSONL",
+        "The same, one JSON object a line.",
+        file_name="predictions.jsonl",
+        media_type=JSONL,
+        write=predictions.write_jsonl,
+        is_of_model=True,
+    ),
+    "predictions-parquet": Format(
+        "Predictions, Parquet",
+        "The same with types.",
+        file_name="predictions.parquet",
+        media_type=PARQUET,
+        write=predictions.write_parquet,
+        is_of_model=True,
+    ),
+    "model": Format(
+        "Model",
+        "A zip with the trained weights (safetensors) and a small loader.",
+        file_name="model.zip",
+        media_type=ZIP,
+        write=model_archive.write_model,
+        is_of_model=True,
+    ),
 }
 READERS: Final[Mapping[str, ReadLabels]] = {name: form.read for name, form in FORMATS.items() if form.read}
 UNKNOWN_START: Final = "csv"  # what bytes are taken for that start like no other format
@@ -86,6 +158,15 @@ def format_named(name: str) -> Format:
     if name not in FORMATS:
         raise UsageError(f"there is no format {name!r}; choose one of {', '.join(FORMATS)}")
     return FORMATS[name]
+
+
+def check_prefix(form: Format, prefix: str | None) -> None:
+    """An error where a prefix of addresses is given that is not one, or for a format that has no addresses."""
+    if prefix is not None:
+        if not form.has_addresses:
+            having = ", ".join(name for name, each in FORMATS.items() if each.has_addresses)
+            raise UsageError(f"a prefix is for addresses of images, which only {having} has; leave it out")
+        label_studio.check_address(prefix)
 
 
 def read_labels(
@@ -144,14 +225,21 @@ def _read_bytes(
 
 
 def _format_of_path(path: Path) -> str:
-    for name, form in FORMATS.items():
-        if form.has_folders if path.is_dir() else path.suffix.lower() in form.suffixes:
-            return name
-    raise UsageError(f"{path} has no known suffix; say what it is with --format and one of {', '.join(READERS)}")
+    if path.is_dir():
+        return next(name for name, form in FORMATS.items() if form.has_folders)
+    fitting = [name for name in READERS if path.suffix.lower() in FORMATS[name].suffixes]
+    if not fitting:
+        raise UsageError(f"{path} has no known suffix; say what it is with --format and one of {', '.join(READERS)}")
+    if len(fitting) == 1:
+        return fitting[0]
+    with path.open("rb") as file:
+        return format_of_content(file.read(BYTES_TO_SNIFF), fitting)
 
 
-def format_of_content(content: bytes) -> str:
-    """The format that a file's first bytes tell."""
-    start = content[:BYTES_TO_SNIFF].removeprefix(b"\xef\xbb\xbf").lstrip()
-    starts = ((name, form.starts) for name, form in FORMATS.items())
-    return next((name for name, mark in starts if mark is not None and start.startswith(mark)), UNKNOWN_START)
+def format_of_content(content: bytes, among: Iterable[str] = READERS) -> str:
+    """The format that a file's first bytes tell, among these."""
+    names = list(among)
+    known = ((name, FORMATS[name].recognise) for name in names)
+    head = content[:BYTES_TO_SNIFF]
+    usual = UNKNOWN_START if UNKNOWN_START in names else names[0]
+    return next((name for name, recognise in known if recognise is not None and recognise(head)), usual)

@@ -5,6 +5,8 @@ annotations and predictions.
 """
 
 import json
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -236,19 +238,20 @@ def write_label_studio(data: ExportData) -> Iterator[bytes]:
 
     Who labelled is kept beside the choice: Label Studio refuses a whole file if it names an unknown annotator.
     """
+    prefix, root = _find_root(data)
     yield b"["
     first = True
     for batch in in_batches(range(len(data.ids)), TASKS_PER_BATCH):
-        tasks = (JSON.encode(_task(data, row)) for row in batch)
+        tasks = (JSON.encode(_task(data, row, prefix + quote(_path_of(data, row, root)))) for row in batch)
         yield encode_utf8(("\n" if first else ",\n") + ",\n".join(tasks))
         first = False
     yield b"\n]\n"
 
 
-def _task(data: ExportData, row: int) -> dict[str, Any]:
+def _task(data: ExportData, row: int, address: str) -> dict[str, Any]:
     name = data.ids[row]
     text = data.text(row)
-    content = {"image": LOCAL_FILES + quote(name)} if text is None else {"text": text}
+    content = {"image": address} if text is None else {"text": text}
     labelled = [found for found in data.rows_of_item.get(row, []) if found.label is not None]
     task: dict[str, Any] = {
         "data": {**content, "id": name},
@@ -264,6 +267,37 @@ def _task(data: ExportData, row: int) -> dict[str, Any]:
             }
         ]
     return task
+
+
+def _find_root(data: ExportData) -> tuple[str, Path | None]:
+    """What addresses begin with, and the real folder that paths are relative to.
+
+    Label Studio's local files lie below its document root, and a storage must lie below that, too: never the root
+    itself. So without a prefix the name of the folder of images stands before each path.
+    """
+    root = None if data.base is None else data.base.resolve()
+    if data.prefix is not None:
+        return data.prefix, root
+    folder = "" if data.base is None else data.base.absolute().name
+    return LOCAL_FILES + quote(os.fsencode(f"{folder}/" if folder else "")), root
+
+
+def _path_of(data: ExportData, row: int, root: Path | None) -> bytes:
+    """The path of an item's file below the root; the item's name where it has no file, or one elsewhere."""
+    paths = getattr(data.items, "paths", None)
+    if paths is not None and root is not None and paths[row].is_relative_to(root):
+        return os.fsencode(paths[row].relative_to(root).as_posix())
+    return encode_utf8(data.ids[row])
+
+
+def check_address(prefix: str) -> None:
+    """An error where this is not how an address begins: a URL, or a path that begins with a slash."""
+    is_url = re.match(r"https?://[^/\s]+/|/", prefix) is not None
+    if not is_url or re.search(r"[\s\x00-\x1f\x7f<>\"]", prefix):
+        raise UsageError(
+            f"a prefix is an address such as https://example.org/photos/ or {LOCAL_FILES}photos/, with spaces written "
+            f"as %20; got {make_printable(prefix)!r}"
+        )
 
 
 def _annotation(row: LabelRow, kind: str) -> dict[str, Any]:

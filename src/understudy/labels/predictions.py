@@ -34,6 +34,7 @@ DECIMALS: Final = 6  # of probabilities that are written as text
 CLASS_PREFIX: Final = "p_"  # of columns, since a class may be called id or label
 BY_CLASS: Final = "probabilities"  # the field of a JSON line that holds them by class
 ARRAY_SUFFIXES: Final = (".npy", ".npz", ".safetensors")
+TABLE_SUFFIXES: Final = tuple(suffix for suffix in READERS if suffix != ".txt")  # which has no columns
 PROBABILITY_COLUMNS: Final = ("probability", "confidence", "score", "prob", "p")
 TOLERANCE: Final = 1e-3  # how far from 1 probabilities may sum without a note
 MAX_NAMES: Final = 3  # in a note
@@ -136,10 +137,10 @@ def read_with_notes(path: Path, ids: Sequence[str], classes: Sequence[str]) -> G
     suffix = path.suffix.lower()
     if suffix in ARRAY_SUFFIXES:
         scores = _read_arrays(path)
-    elif suffix in READERS:
+    elif suffix in TABLE_SUFFIXES:
         scores = _read_scores(path, classes)
     else:
-        known = ", ".join((*ARRAY_SUFFIXES, *READERS))
+        known = ", ".join((*ARRAY_SUFFIXES, *TABLE_SUFFIXES))
         raise UsageError(f"{path} is not a file that predictions can be read from; give one of {known}")
     if scores.values.ndim != 2 or scores.values.dtype.kind not in "fiub":
         raise UnderstudyError(
@@ -150,6 +151,20 @@ def read_with_notes(path: Path, ids: Sequence[str], classes: Sequence[str]) -> G
     placed = _arrange_columns(scores, classes, path, notes)
     placed = _arrange_rows(placed, scores.ids, ids, path, notes)
     return GivenPredictions(_normalise(placed, scores.spreads, ids, path, notes), tuple(notes))
+
+
+def check_predictions(path: Path, ids: Sequence[str], classes: Sequence[str]) -> None:
+    """Raise what `read_predictions` would, before there is a project.
+
+    Some items may turn out to be unusable. So a file without names may have fewer rows than there are items now.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path} is not a file; give the predictions of a model (docs/import-and-export.md)")
+    known = list(ids)
+    if path.suffix.lower() in ARRAY_SUFFIXES:
+        scores = _read_arrays(path)
+        known = known[: len(scores.values)] if scores.ids is None and scores.values.ndim else known
+    read_with_notes(path, known, classes)
 
 
 def _read_arrays(path: Path) -> FileScores:
@@ -200,7 +215,9 @@ def _read_scores(path: Path, classes: Sequence[str]) -> FileScores:
         return {"id": identity, **wide}
 
     table = read_table(path, {}, choose)
-    notes = tuple(f"{len(table.faults)} lines could not be read, the first: {fault}" for fault in table.faults[:1])
+    broken = [fault for fault in table.faults if not fault.used]
+    notes = tuple(f"{len(broken)} lines could not be read, the first: {fault}" for fault in broken[:1])
+    notes += tuple(str(fault) for fault in table.faults if fault.used)
     names = [text_of(cell) or "" for cell in table.values["id"]]
     if "probability" in table.values:
         return _long_scores(path, names, table.values, classes, table.names, notes)

@@ -11,7 +11,7 @@ ANSWERS: Final = {"label": "accept", "dont_know": "ignore", "skipped": "ignore",
 
 
 def write_prodigy(data: ExportData) -> Iterator[bytes]:
-    """One line a decision, as Prodigy's choice interface saves them; it has no place for flags alone."""
+    """One line a decision, as Prodigy's choice interface saves them; items that are only flagged are left out."""
     options = [{"id": name, "text": name} for name in data.classes]
     return jsonl_stream(_choice(data, row, options) for row in data.rows if row.decision in ANSWERS)
 

@@ -1,5 +1,6 @@
 """CSV, JSONL and Parquet in and out: one row a decision, with a column that names the item and one with its label."""
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from understudy.labels.spreadsheet_cells import unescape_formulas
 from understudy.labels.streams import csv_stream, jsonl_stream, parquet_stream
 from understudy.messages import list_some
 
+log = logging.getLogger(__name__)
 # What a column is usually called that holds this. Case does not matter; the first that is there is taken.
 USUAL_NAMES: Final = {
     "id": ("id", "item_id"),
@@ -64,7 +66,10 @@ def read_label_table(path: Path, matcher: Matcher, columns: Mapping[str, str]) -
     table = read_table(path, columns, chooser)
     yield LabelColumn(chooser.label_column)
     for fault in table.faults:
-        yield UnusableEntry("broken", str(fault))
+        if fault.used:
+            log.warning("%s", fault)
+        else:
+            yield UnusableEntry("broken", str(fault))
     if path.suffix.lower() in (".csv", ".tsv"):
         table = _unescape_table(table, all_cells=chooser.is_ours)
     yield from _labels_in(table, matcher, chooser.is_ours)

@@ -26,19 +26,19 @@ FILES: Final = {
     "predictions": "predictions.npy",
 }
 PLACE: Final = re.compile("{(labels|items|classes|predictions|seed)}")
-TAIL: Final = 4096  # bytes of its output that are looked at when a command fails
-TOLERANCE: Final = 1e-3  # how far the probabilities of an item may sum from 1
+BYTES_OF_OUTPUT: Final = 4096  # tail of its output that is read when a command fails
+TOLERANCE: Final = 1e-3  # how far the sum of an item's probabilities may be from 1
 
 
 @dataclass(frozen=True)
 class Command:
-    """`command` is run once a training. It reads two tables and writes one array.
+    """`command` is run once per training. It reads two tables and writes one array.
 
-    In the command, `{labels}` stands for a CSV file with columns `id` and `label`: what to learn from. `{items}` is a
-    CSV file with the column `id`: what to predict, which is all of `ids`. `{classes}` is a text file with one class
-    a line. `{predictions}` is where the script writes its probabilities: an array (items, classes) as `.npy`, rows in
-    the order of `{items}`, columns in that of `{classes}`. `{seed}` is a number. The command runs in `folder`, not
-    through a shell. What it prints is shown only if it fails, the last line of it.
+    In the command, `{labels}` stands for a CSV file with columns `id` and `label`: the training set. `{items}` is a
+    CSV file with the column `id`: the items to predict, all of `ids`. `{classes}` is a text file with one class
+    per line. `{predictions}` is where the script writes its probabilities: an array (items, classes) as `.npy`, rows in
+    the order of `{items}`, columns in that of `{classes}`. `{seed}` is an integer. The command runs in `folder`, not
+    through a shell. If it fails, the last line of its output is shown.
     """
 
     command: str
@@ -61,11 +61,11 @@ class Command:
         for what, names in (("items", self.ids), ("classes", self.classes)):
             if len(set(names)) < len(names):
                 twice = next(name for name, times in Counter(names).items() if times > 1)
-                raise UnderstudyError(f"the names of the {what} must differ; {twice!r} is there twice")
+                raise UnderstudyError(f"the names of the {what} must be distinct; {twice!r} appears twice")
         if broken := [name for name in self.classes if len(name.splitlines()) != 1]:
-            raise UnderstudyError(f"a class must be one line of text, for it is one in {{classes}}; got {broken[0]!r}")
+            raise UnderstudyError(f"a class name must be one line of text, as in {{classes}}; got {broken[0]!r}")
         if not self.folder.is_dir():
-            raise UnderstudyError(f"there is no folder {self.folder} to run the command in")
+            raise UnderstudyError(f"the command's folder {self.folder} does not exist")
 
     def fit(
         self,
@@ -76,10 +76,10 @@ class Command:
         seed: int = 0,
         progress: bool = False,
     ) -> "CommandModel":
-        """Run the command on these items and labels; the model holds what it predicted for all `ids`."""
+        """Run the command on these items and labels; the model holds its predictions for all `ids`."""
         if n_classes != len(self.classes):
             raise UnderstudyError(
-                f"the command was given {len(self.classes)} classes, but {n_classes} are to be learnt"
+                f"the command was created with {len(self.classes)} classes, but {n_classes} are to be learnt"
             )
         labels, seed = check_labels(labels, len(inputs), n_classes), check_seed(seed)
         with tempfile.TemporaryDirectory(prefix="understudy-") as scratch:
@@ -93,12 +93,12 @@ class Command:
         return CommandModel(probs, {name: row for row, name in enumerate(self.ids)}, n_classes)
 
     def run(self, places: dict[str, str]) -> None:
-        # Split first, filled in after: a path with a space in it stays one word.
+        # Split before the paths are filled in, so that a path with a space stays one argument.
         words = [PLACE.sub(lambda place: places[place[1]], word) for word in shlex.split(self.command)]
         shown = shlex.join(words)
         with tempfile.TemporaryFile() as output:
             try:
-                # In a session of its own, so that whatever it starts ends with it.
+                # In its own process group, so that its child processes end with it.
                 started = subprocess.Popen(
                     words,
                     cwd=self.folder,
@@ -116,10 +116,10 @@ class Command:
             finally:
                 _end(started)
             if code:
-                raise UnderstudyError(f"{shown} ended with {code}; its last words: {_last_line(output) or 'none'}")
+                raise UnderstudyError(f"{shown} exited with {code}; its last line: {_last_line(output) or 'none'}")
 
     def read(self, file: Path) -> np.ndarray:
-        """The script's predictions, checked."""
+        """Load and check the script's predictions."""
         expected = (len(self.ids), len(self.classes))
         try:
             with file.open("rb") as opened:
@@ -144,7 +144,7 @@ class Command:
 
 @dataclass(frozen=True, eq=False)
 class CommandModel:
-    """What a command predicted."""
+    """The predictions of a command."""
 
     probs: np.ndarray
     row_of: dict[str, int]
@@ -152,28 +152,28 @@ class CommandModel:
     interrupted: bool = False
 
     def predict_proba(self, inputs: Sequence[str]) -> np.ndarray:
-        """Class probabilities of these identities."""
+        """Class probabilities of the items with these ids."""
         unknown = [name for name in inputs if name not in self.row_of]
         if unknown:
-            raise UnderstudyError(f"{unknown[0]!r} was not among the items the command was to predict; add it to ids")
+            raise UnderstudyError(f"{unknown[0]!r} is not among the items the command predicted; add it to ids")
         return self.probs[[self.row_of[name] for name in inputs]]
 
 
 def _end(started: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it started."""
+    """End a process and its child processes."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(started.pid, signal.SIGKILL)
     started.wait()
 
 
 def _last_line(output: IO[bytes]) -> str:
-    output.seek(max(0, output.seek(0, os.SEEK_END) - TAIL))
+    output.seek(max(0, output.seek(0, os.SEEK_END) - BYTES_OF_OUTPUT))
     lines = output.read().decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
 
 
 def _write_table(file: Path, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    # File names need not be text; what is not comes back as the bytes it was.
+    # File names need not be valid text; such bytes are written unchanged.
     with file.open("w", newline="", encoding="utf-8", errors="surrogateescape") as opened:
         table = csv.writer(opened)
         table.writerow(header)

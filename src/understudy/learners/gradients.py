@@ -1,4 +1,4 @@
-"""How long an item's gradient is, without making one for each item."""
+"""Gradient norms per item, without storing a gradient for each item."""
 
 import math
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ Layers = Literal["all", "last"]
 
 def check_gradients(of: str, layers: str) -> None:
     if of not in get_args(GradientOf) or layers not in get_args(Layers):
-        raise UnderstudyError(f"of is 'entropy' or 'each_class', layers 'all' or 'last'; got {of!r}, {layers!r}")
+        raise UnderstudyError(f"of must be 'entropy' or 'each_class', layers 'all' or 'last'; got {of!r}, {layers!r}")
 
 
 def slopes(of: GradientOf, logits: Float[Tensor, "b c"]) -> Iterator[tuple[Float[Tensor, "b"], Float[Tensor, "b c"]]]:
-    """The gradients in the logits whose lengths count, one after the other, and what each counts for."""
+    """The gradients with respect to the logits whose norms are needed, one after the other, each with its weight."""
     if of == "entropy":
         yield torch.ones_like(logits[:, 0]), entropy_slope(logits)
         return
@@ -29,7 +29,7 @@ def slopes(of: GradientOf, logits: Float[Tensor, "b c"]) -> Iterator[tuple[Float
     for label in range(probs.shape[1]):
         slope = probs.clone()
         slope[:, label] = 0
-        slope[:, label] = -slope.sum(1)  # p - 1, which would lose its digits where p is nearly 1
+        slope[:, label] = -slope.sum(1)  # p - 1, which would lose precision where p is nearly 1
         yield probs[:, label], slope
 
 
@@ -41,10 +41,10 @@ def entropy_slope(logits: Float[Tensor, "*b c"]) -> Float[Tensor, "*b c"]:
     return -probs * (logs + entropy)
 
 
-def joined(of: GradientOf, lengths: Float[Tensor, "b p"]) -> Float[Tensor, "b"]:
-    """One length for each item, from that of its gradient in each of p parameters.
+def join_lengths(of: GradientOf, lengths: Float[Tensor, "b p"]) -> Float[Tensor, "b"]:
+    """One norm per item, from the norms of its gradient with respect to each of p parameters.
 
-    Of the entropy they are summed, as GradNorm does. The expected gradient length takes all parameters as one vector.
+    For the entropy they are summed, as in GradNorm. Expected gradient length treats all parameters as one vector.
     """
     return lengths.sum(1) if of == "entropy" else lengths.norm(dim=1)
 
@@ -52,10 +52,10 @@ def joined(of: GradientOf, lengths: Float[Tensor, "b p"]) -> Float[Tensor, "b"]:
 def gradient_lengths(
     stack: Stack, inputs: Float[Tensor, "b d"], outputs: Outputs, slope: Float[Tensor, "b c"]
 ) -> Float[Tensor, "b p"]:
-    """For each item, the length of a loss's gradient in each weight matrix and each bias.
+    """For each item, the norm of a loss's gradient with respect to each weight matrix and each bias.
 
-    `slope` is the gradient of that loss in the logits. Every gradient in a weight matrix is an outer product, so that
-    its length is the product of two lengths: nothing of the size of the weights is ever made for an item.
+    `slope` is the gradient with respect to the logits. That of a weight matrix is an outer product, so its norm is
+    the product of two norms, and nothing of the size of the weights is ever stored per item.
     """
     before = [inputs, *(layer[0] for layer in outputs.hidden)]
     lengths = []

@@ -16,7 +16,7 @@ from understudy.checks import check_choice, check_whole_number
 from understudy.core.checks import check_device
 from understudy.errors import UnderstudyError
 from understudy.hooks import Setup, TrainingHook
-from understudy.learners.gradients import GradientOf, Layers, check_gradients, gradient_lengths, joined, slopes
+from understudy.learners.gradients import GradientOf, Layers, check_gradients, gradient_lengths, join_lengths, slopes
 from understudy.learners.noise import NOISE_STREAM, as_mask, check_dropout, draw_bytes, noise_source
 from understudy.learners.protocol import (
     Job,
@@ -29,18 +29,18 @@ from understudy.learners.protocol import (
 from understudy.learners.stack import ACTIVATIONS, Activation, Outputs, Stack, draw_stack
 from understudy.learners.training import Recipe, Tick, progress_bar, train, with_gradients
 
-ROWS_PER_BLOCK: Final = 8192  # that a prediction takes at a time
+ROWS_PER_BLOCK: Final = 8192  # predicted at a time
 Scaling = Literal["none", "columns", "whole"]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Head:
-    """Features - hidden layers - classes. As it stands: the paper's, trained from scratch on raw features.
+    """Features - hidden layers - classes. The defaults are the paper's head, trained from scratch on raw features.
 
-    `dropout` follows every hidden layer. `scaling` brings features to mean 0 and deviation 1 of the labelled items:
-    `columns` each by itself, `whole` all by one factor, which keeps principal components as unequal as they were. The
-    model does the same with what it is asked about.
+    `dropout` follows every hidden layer. `scaling` standardises features by the labelled items:
+    `columns` scales each column by itself, `whole` all by one factor, which keeps the ratios of principal components.
+    The model applies the same scaling to its inputs.
     """
 
     hidden: tuple[int, ...] = (300, 300, 300)
@@ -59,7 +59,7 @@ class Head:
         check_choice("activation", self.activation, ACTIVATIONS)
         check_choice("scaling", self.scaling, get_args(Scaling))
         if not self.hidden or min(self.hidden) < 1:
-            raise UnderstudyError(f"hidden must be widths of at least one layer, each 1 or more; got {self.hidden}")
+            raise UnderstudyError(f"hidden must be one or more layer widths, each at least 1; got {self.hidden}")
         check_dropout(self.dropout)
         check_device(self.device)
 
@@ -80,7 +80,7 @@ class Head:
     def fit_many(
         self, jobs: Sequence[Job], n_classes: int, *, hook: TrainingHook | None = None, progress: bool = False
     ) -> list["HeadModel"]:
-        """A head a job, in the order of the jobs. Those with equally many labels are trained as one.
+        """One head per job, in the order of the jobs. Those with equally many labels are trained together.
 
         Each is the head that `fit` gives for the same job, up to rounding.
         """
@@ -92,10 +92,10 @@ class Head:
             groups.setdefault(job.inputs.shape, []).append(place)
         if hook is not None and len(groups) > 1:
             raise UnderstudyError(
-                f"a hook trains heads of one shape at a time; got {sorted(groups)}: call once for each"
+                f"with a hook all jobs must have the same shape; got {sorted(groups)}: call fit_many once for each"
             )
         models: dict[int, HeadModel] = {}
-        stop = Event()  # one for all: who interrupts one group does not want to wait for the next
+        stop = Event()  # shared by all: an interrupt should stop every group
         for shape, places in groups.items():
             with progress_bar(progress, f"{len(places)} x {shape[0]:,} labels", self.recipe.epochs) as tick:
                 group = [checked[place] for place in places]
@@ -105,9 +105,9 @@ class Head:
     def fit_group(
         self, group: list[Job], n_classes: int, hook: TrainingHook | None, tick: Tick | None, stop: Event
     ) -> list["HeadModel"]:
-        """Heads with equally many labels. On a CPU of several threads each takes its share of the heads.
+        """Train heads with equally many labels. On a CPU with several threads, each trains a share of the heads.
 
-        Sharing out heads keeps two cores busier than sharing out each small product.
+        Splitting the heads keeps two cores busier than splitting each small matrix product.
         """
         recipe = self.recipe
         if hook is not None:
@@ -145,7 +145,7 @@ class Head:
 
 
 def _in_threads(works: list[Callable[[], T]], stop: Event) -> list[T]:
-    """What each work returns, each in a thread of its own that has one of torch's. An interrupt or error stops all."""
+    """Run each job in its own thread, with one torch thread each. An interrupt or error stops all."""
     before = torch.get_num_threads()
     try:
         with ThreadPoolExecutor(len(works), initializer=torch.set_num_threads, initargs=(1,)) as pool:
@@ -156,12 +156,12 @@ def _in_threads(works: list[Callable[[], T]], stop: Event) -> list[T]:
                 if any(part.done() and part.exception() for part in parts):
                     stop.set()
             except KeyboardInterrupt:
-                stop.set()  # all end with what they have learnt so far
+                stop.set()  # all stop and keep what they have learnt so far
                 if len(parts) < len(works):
                     raise
         return [part.result() for part in parts]
     finally:
-        torch.set_num_threads(before)  # threads that start from here on would have one, too
+        torch.set_num_threads(before)  # otherwise threads started later would have just one, too
 
 
 class HeadsInTraining:
@@ -186,7 +186,7 @@ class HeadsInTraining:
             spread = torch.stack([(values**2).mean(0).sqrt() for values in inputs])
             if head.scaling == "whole":
                 spread = (spread**2).mean(1, keepdim=True).sqrt().expand(m, d)
-            # A column that is constant among the labelled items says nothing about their classes.
+            # A column that is constant over the labelled items carries no information about their classes.
             self.scale = torch.where(spread > 0, 1 / spread, 0.0)
             inputs *= self.scale[:, None]
         self.flat = inputs.reshape(m * n, d)
@@ -214,7 +214,7 @@ class HeadsInTraining:
 
 @dataclass(frozen=True, eq=False)
 class HeadModel:
-    """A trained head. All methods take features (n, d), and blocks of them at a time."""
+    """A trained head. All methods take features (n, d) and process them in blocks."""
 
     stack: Stack  # of one
     shift: Float[Tensor, "d"]
@@ -229,7 +229,7 @@ class HeadModel:
         return self.collect(inputs, lambda block: self.stack(block[None]).logits[0].softmax(1))
 
     def logits(self, inputs: np.ndarray) -> Float[np.ndarray, "n c"]:
-        """What the softmax is taken of."""
+        """Logits, the inputs of the softmax."""
         return self.collect(inputs, lambda block: self.stack(block[None]).logits[0])
 
     def features(self, inputs: np.ndarray) -> Float[np.ndarray, "n h"]:
@@ -245,15 +245,15 @@ class HeadModel:
     def stochastic_proba(
         self, inputs: np.ndarray, passes: int, *, seed: int = 0, dropout: float | None = None
     ) -> Float[np.ndarray, "n k c"]:
-        """Class probabilities under k random halves of the network: dropout is on, and nothing else is random.
+        """Class probabilities from k passes with dropout on (MC dropout); nothing else is random.
 
-        A pass uses one mask for all items, so that what it says of two items may be taken jointly. `dropout` is the
-        rate of training unless given; a head that was trained without needs one.
+        A pass uses one mask for all items, so that predictions of several items can be used jointly. `dropout` is the
+        training rate unless given; a head that was trained without dropout needs one.
         """
         rate = check_dropout(self.dropout if dropout is None else dropout)
         if not rate:
             raise UnderstudyError(
-                "this head was trained without dropout, so all passes are the same; give dropout=0.5, say"
+                "this head was trained without dropout, so all passes would be the same; pass dropout=0.5, say"
             )
         check_whole_number("passes", passes, 1)
         rng = np.random.default_rng([seed, NOISE_STREAM])
@@ -269,9 +269,9 @@ class HeadModel:
     def gradient_norms(
         self, inputs: np.ndarray, of: GradientOf = "entropy", layers: Layers = "all"
     ) -> Float[np.ndarray, "n"]:
-        """Length of each item's gradient.
+        """Gradient norm of each item.
 
-        `entropy`: of the entropy of its prediction, one length a weight matrix and bias, summed. `each_class`: of its
+        `entropy`: of the entropy of its prediction, one norm per weight matrix and bias, summed. `each_class`: of its
         cross-entropy with each class in turn, all parameters being one vector, weighted by the probability of that
         class, which is the expected gradient length; c times the work.
         """
@@ -284,24 +284,24 @@ class HeadModel:
                 stack = Stack(stack.weights[-1:], stack.biases[-1:], stack.activation)
             total = torch.zeros_like(block[:, 0])
             for weight, slope in slopes(of, outputs.logits[0]):
-                total += weight * joined(of, gradient_lengths(stack, block, outputs, slope))
+                total += weight * join_lengths(of, gradient_lengths(stack, block, outputs, slope))
             return total
 
         return self.collect(inputs, lengths)
 
     def collect(self, inputs: np.ndarray, function: Any) -> np.ndarray:
-        """What the function makes of all blocks of the inputs, one below the other."""
+        """The function's outputs for all blocks of the inputs, concatenated."""
         inputs = np.asarray(inputs)
         if inputs.ndim != 2 or inputs.shape[1] != len(self.shift):
             raise UnderstudyError(f"this head takes {len(self.shift)} columns of features; got shape {inputs.shape}")
         with torch.inference_mode():
-            # An empty block shows the shape of the answer where there are no rows.
+            # With no rows, an empty block gives the shape of the output.
             return np.concatenate([function(block).cpu().numpy() for block in self.blocks(inputs)])
 
     def blocks(self, inputs: np.ndarray) -> Iterator[Float[Tensor, "b d"]]:
         for start in range(0, max(len(inputs), 1), self.rows_per_block):
             some = inputs[start : start + self.rows_per_block]
             if (row := first_unusable(some)) is not None:
-                raise UnderstudyError(f"item {start + row} has inputs that are not finite in float32; leave it out")
+                raise UnderstudyError(f"item {start + row} has features that are not finite in float32; leave it out")
             block = torch.from_numpy(np.array(some, dtype=np.float32)).to(self.shift.device)
             yield (block - self.shift) * self.scale

@@ -5,6 +5,7 @@ A file holds `weight_0`, `bias_0` ... and `shift` and `scale` of the inputs; a n
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,66 +17,93 @@ from safetensors.numpy import save
 from understudy.data.files import write_atomically
 from understudy.errors import UnderstudyError
 from understudy.learners import standalone
+from understudy.learners.calibration import temper
 from understudy.learners.heads import HeadModel
 from understudy.learners.protocol import Model
 from understudy.learners.stack import Stack
 from understudy.messages import reason_of
 
 FORMAT: Final = standalone.FORMAT
-LOADER: Final = Path(standalone.__file__).read_text(encoding="utf-8")  # for those who have no understudy
-NET: Final = "net."  # before the names of a network's own tensors
+LOADER: Final = Path(standalone.__file__).read_text(encoding="utf-8")  # to load models without understudy
+NET: Final = "net."  # prefix of a network's own tensors
 
-Parts = tuple[dict[str, Any], dict[str, np.ndarray]]  # what the JSON says of a model, and its tensors
+Parts = tuple[dict[str, Any], dict[str, np.ndarray]]  # the JSON description of a model, and its tensors
 
 
 def can_save(model: Model) -> bool:
-    """Whether `save_model` knows how to write such a model."""
+    """Whether `save_model` can write such a model."""
     return _parts_of(model) is not None
 
 
 def save_model(
     model: Model, path: Path, *, classes: Sequence[str], encoder: str | None = None, notes: Mapping[str, Any]
 ) -> None:
-    """Write a model, whole or not at all. `notes` are yours, anything that JSON can hold."""
+    """Write a model atomically. `notes` is free for the caller: anything that JSON can hold."""
     write_atomically(path, model_bytes(model, classes=classes, encoder=encoder, notes=notes))
 
 
 def model_bytes(model: Model, *, classes: Sequence[str], encoder: str | None, notes: Mapping[str, Any]) -> bytes:
-    """The content of a model's file; the same for the same model."""
+    """The content of a model's file; deterministic."""
     if len(classes) != model.n_classes:
-        raise UnderstudyError(f"the model knows {model.n_classes} classes; got {len(classes)} names for them")
+        raise UnderstudyError(f"the model has {model.n_classes} classes, but {len(classes)} names were passed")
     parts = _parts_of(model)
     if parts is None:
         raise UnderstudyError(
-            f"a {type(model).__name__} cannot be written to a file; heads, logistic regression and networks can"
+            f"a {type(model).__name__} cannot be saved; only heads, logistic regression and networks can"
         )
     about, tensors = parts
     about = {
         "format": FORMAT, "classes": list(classes), "encoder": encoder, "notes": dict(notes),
         "interrupted": model.interrupted, **about,
     }  # fmt: skip
-    # One entry: several would come in another order each time, and the content is known by its hash.
+    # One entry: the order of several would vary, and files are compared by their hash.
     return save(
         {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()},
         {"understudy": json.dumps(about, sort_keys=True)},
     )
 
 
+def calibrated_bytes(path: Path, calibration: Mapping[str, Any]) -> bytes:
+    """The content of a model's file with a calibration, as `Calibration.to_json` gives it, that loaders apply."""
+    about, tensors = _read(path)
+    return save(tensors, {"understudy": json.dumps({**about, "calibration": dict(calibration)}, sort_keys=True)})
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedModel:
+    """A model whose probabilities are calibrated by a temperature; `raw` gives them as they were."""
+
+    raw: Model
+    temperature: float
+
+    @property
+    def n_classes(self) -> int:
+        return self.raw.n_classes
+
+    @property
+    def interrupted(self) -> bool:
+        return self.raw.interrupted
+
+    def predict_proba(self, inputs: np.ndarray) -> np.ndarray:
+        """Calibrated class probabilities (n, c)."""
+        return temper(self.raw.predict_proba(inputs), self.temperature)
+
+
 def load_model(path: Path) -> Model:
-    """The model in a file, on the CPU."""
+    """The model in a file, on the CPU. One that was exported predicts calibrated probabilities."""
     about, tensors = _read(path)
     try:
-        if about["kind"] == "head":
-            return _head_of(about, tensors)
-        if about["kind"] == "network":
-            return _network_of(about, tensors)
+        temperature = float(about.get("calibration", {}).get("temperature", 1.0))
+        if about["kind"] in ("head", "network"):
+            model = _head_of(about, tensors) if about["kind"] == "head" else _network_of(about, tensors)
+            return model if temperature == 1.0 else CalibratedModel(model, temperature)
         return standalone.load_model(path)
-    except (KeyError, ValueError, RuntimeError) as error:
+    except (KeyError, ValueError, RuntimeError, AttributeError, TypeError) as error:
         raise UnderstudyError(f"{path} is not a complete model ({reason_of(error)}); export it again") from error
 
 
 def about_model(path: Path) -> dict[str, Any]:
-    """What is written beside the tensors: kind, classes, encoder, notes."""
+    """The metadata stored with the tensors: kind, classes, encoder, notes."""
     return _read(path)[0]
 
 
@@ -87,17 +115,17 @@ def _read(path: Path) -> Parts:
     except FileNotFoundError as error:
         raise UnderstudyError(f"{path}: no such file") from error
     except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise UnderstudyError(f"{path} holds no model of understudy ({reason_of(error)}); export it again") from error
+        raise UnderstudyError(f"{path} is not an understudy model ({reason_of(error)}); export it again") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise UnderstudyError(f"{path} is of another version of understudy; load it where it was saved")
+        raise UnderstudyError(f"{path} was saved by another version of understudy; load it with that version")
     return about, tensors
 
 
 def _parts_of(model: Any) -> Parts | None:
-    """What a file says of a model, or None where the model is of no known kind."""
+    """The description and tensors of a model, or None if its type is not supported."""
     if isinstance(model, HeadModel):
         return _parts_of_head(model)
-    # Only here: whoever trains heads need not wait for scikit-learn and the network.
+    # Imported here: training heads should not have to load scikit-learn and the network.
     from understudy.learners.classifiers import ClassifierModel
     from understudy.learners.network import NetworkModel
 
@@ -124,7 +152,7 @@ def _parts_of_head(model: HeadModel) -> Parts:
 def _parts_of_classifier(model: Any) -> Parts | None:
     """Logistic regression on standardised features as one layer, or None for any other estimator."""
     about = {"kind": "linear", "layers": 1, "activation": "relu", "seen": model.seen.tolist()}
-    if model.estimator is None:  # one class only: it is certain
+    if model.estimator is None:  # a single class, which always gets probability 1
         nothing = np.zeros(model.n_columns)
         weight = np.zeros((model.n_columns, 1))
         return about, {"weight_0": weight, "bias_0": np.zeros(1), "shift": nothing, "scale": nothing}
@@ -138,9 +166,9 @@ def _parts_of_classifier(model: Any) -> Parts | None:
     scaler, regression = steps
     asks_for_other = getattr(regression, "multi_class", "deprecated") not in ("auto", "deprecated")
     if asks_for_other or (regression.solver == "liblinear" and len(model.seen) > 2):
-        return None  # one against the rest: no softmax
+        return None  # one-vs-rest: no softmax
     weight, bias = _doubles(regression.coef_).T, _doubles(regression.intercept_)
-    if len(model.seen) == 2:  # one output for two classes: the other's is 0
+    if len(model.seen) == 2:  # two classes have one output; the other's is 0
         weight, bias = np.hstack([np.zeros_like(weight), weight]), np.append(0.0, bias)
     n = model.n_columns
     shift = _doubles(scaler.mean_) if scaler.with_mean else np.zeros(n)
@@ -180,5 +208,5 @@ def _on_host(tensor: torch.Tensor) -> np.ndarray:
 
 
 def _as_tensor(values: np.ndarray) -> torch.Tensor:
-    # A copy of torch's own: where a tensor begins in memory can change the last bit of a product.
+    # Copied by torch: a tensor's memory alignment can change the last bit of a product.
     return torch.from_numpy(values).clone()

@@ -13,24 +13,24 @@ from torch.func import functional_call, grad, vmap
 from understudy.core.checks import check_device
 from understudy.errors import UnderstudyError
 from understudy.hooks import Setup, TrainingHook
-from understudy.learners.gradients import GradientOf, Layers, check_gradients, joined, slopes
+from understudy.learners.gradients import GradientOf, Layers, check_gradients, join_lengths, slopes
 from understudy.learners.noise import NOISE_STREAM, as_mask, check_dropout, draw_bytes
 from understudy.learners.protocol import Offer, Takes, check_seed, check_training_set
 from understudy.learners.stack import Outputs
-from understudy.learners.training import Recipe, cut, progress_bar, train, with_gradients
+from understudy.learners.training import Recipe, cut_batches, progress_bar, train, with_gradients
 
 WIDTHS: Final = (64, 128, 256, 512)
-SIDES: Final = range(16, 129)  # below, the last stage sees nothing; above, the stem is too fine
-BORDER: Final = 4  # pixels by which augmentation may move an image
-IMAGES_PER_BLOCK: Final = 512  # that a prediction takes at a time
+SIDES: Final = range(16, 129)  # below, the last stage has no spatial extent left; above, the stem is too fine
+BORDER: Final = 4  # pixels by which augmentation may shift an image
+IMAGES_PER_BLOCK: Final = 512  # predicted at a time
 
 
 @dataclass(frozen=True)
 class Network:
     """ResNet18 from scratch. Images are bytes, (n, height, width) or (n, height, width, channels).
 
-    Channels are brought to mean 0 and deviation 1 of the labelled images. With `augment`, an image is moved by up to
-    four pixels and mirrored at random whenever it is learnt from. On a GPU products are taken in bfloat16.
+    Channels are standardised by the labelled images. With `augment`, an image is randomly shifted by up to
+    four pixels and flipped whenever it is trained on. On a GPU matrix products run in bfloat16.
     """
 
     augment: bool = True
@@ -67,7 +67,7 @@ class Network:
         if hook is not None:
             hook.begin(Setup([inputs], trainee.labels, (seed,), n_classes, WIDTHS, recipe.epochs))
             recipe = replace(recipe, weight_decay=hook.weight_decay(recipe.weight_decay, len(labels)))
-        # Convolutions may add in any order unless told otherwise.
+        # Convolutions are not deterministic unless asked to be.
         with (
             torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False),
             progress_bar(progress, f"{len(labels):,} labels", recipe.epochs) as tick,
@@ -82,15 +82,15 @@ class Network:
 class NetworkInTraining:
     """The images and the network of one training."""
 
-    wants_even_batches = True  # statistics of one or two images would enter its batch norms
-    recordable = False  # its kernels are large, and batch norms keep statistics that a trial step would change
+    wants_even_batches = True  # otherwise statistics of one or two images would enter its batch norms
+    recordable = False  # its kernels are large, and a warm-up step would change the batch norms' statistics
 
     def __init__(self, learner: Network, images: np.ndarray, labels: np.ndarray, n_classes: int, seed: int) -> None:
         device = torch.device(learner.device)
         self.learner = learner
         self.rng = np.random.default_rng([seed, NOISE_STREAM])
-        with torch.random.fork_rng(devices=[]):  # layers draw from the global stream: leave it as it was
-            torch.default_generator.manual_seed(seed)  # this one alone: a GPU's is nobody else's business
+        with torch.random.fork_rng(devices=[]):  # layers use the global generator, which is left as it was
+            torch.default_generator.manual_seed(seed)  # only the CPU's: a GPU's generator is not ours to reseed
             self.net = ResNet18(images.shape[3], n_classes)
         self.net.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         self.images = torch.from_numpy(np.ascontiguousarray(images)).to(device)
@@ -104,16 +104,16 @@ class NetworkInTraining:
 
     @torch.no_grad()
     def settle_norms(self) -> None:
-        """Take the statistics of the batch norms anew from the images as they are, all of them alike.
+        """Recompute the batch norms' statistics over all images, without augmentation.
 
-        The running ones remember weights of long ago where trainings are short, and single odd batches.
+        After a short training the running ones still reflect early weights and single odd batches.
         """
         norms = [module for module in self.net.modules() if isinstance(module, nn.BatchNorm2d)]
         for norm in norms:
             norm.reset_running_stats()
             norm.momentum = None  # the mean of all batches
         self.net.train()
-        for places in cut(len(self.images), self.learner.recipe.batch_size, evenly=True):
+        for places in cut_batches(len(self.images), self.learner.recipe.batch_size, evenly=True):
             images = as_input(self.images[places], self.shift, self.scale)
             with torch.autocast(images.device.type, torch.bfloat16, enabled=images.is_cuda):
                 self.net(images)
@@ -132,7 +132,7 @@ class NetworkInTraining:
         down, right, mirrored, kept = noise
         images = as_input(self.images[rows[0]], self.shift, self.scale)
         if self.learner.augment:
-            images = moved(images, down, right, mirrored)
+            images = move_images(images, down, right, mirrored)
         with torch.autocast(images.device.type, torch.bfloat16, enabled=images.is_cuda):
             hidden, logits = self.net(images, kept if self.learner.dropout else None)
         return Outputs(tuple(layer[None].float() for layer in hidden), logits[None].float())
@@ -140,7 +140,7 @@ class NetworkInTraining:
 
 @dataclass(frozen=True, eq=False)
 class NetworkModel:
-    """A trained network. All methods take images as bytes, and blocks of them at a time."""
+    """A trained network. All methods take images as bytes and process them in blocks."""
 
     net: "ResNet18"
     shift: Float[Tensor, "channels"]
@@ -155,7 +155,7 @@ class NetworkModel:
         return self.collect(inputs, lambda images: self.net(images)[1].float().softmax(1))
 
     def logits(self, inputs: np.ndarray) -> Float[np.ndarray, "n c"]:
-        """What the softmax is taken of."""
+        """Logits, the inputs of the softmax."""
         return self.collect(inputs, lambda images: self.net(images)[1].float())
 
     def features(self, inputs: np.ndarray) -> Float[np.ndarray, "n h"]:
@@ -170,10 +170,10 @@ class NetworkModel:
     def stochastic_proba(
         self, inputs: np.ndarray, passes: int, *, seed: int = 0, dropout: float | None = None
     ) -> Float[np.ndarray, "n k c"]:
-        """Class probabilities under k masks of the last features, each the same for all images."""
+        """Class probabilities from k passes with dropout on the last features, each with one mask for all images."""
         rate = check_dropout(self.dropout if dropout is None else dropout)
         if not rate or passes < 1:
-            raise UnderstudyError(f"give at least one pass and a dropout above 0; got {passes} and {rate}")
+            raise UnderstudyError(f"passes must be at least 1 and dropout above 0; got {passes} and {rate}")
         rng = np.random.default_rng([seed, NOISE_STREAM])
         masks = as_mask(draw_bytes((passes, WIDTHS[-1]), rng), rate).to(self.shift.device)
 
@@ -186,12 +186,12 @@ class NetworkModel:
     def gradient_norms(
         self, inputs: np.ndarray, of: GradientOf = "entropy", layers: Layers = "all"
     ) -> Float[np.ndarray, "n"]:
-        """Length of each image's gradient.
+        """Gradient norm of each image.
 
-        `entropy`: of the entropy of its prediction, one length a parameter tensor, summed. `each_class`: of its
+        `entropy`: of the entropy of its prediction, the sum of one norm per parameter tensor. `each_class`: of its
         cross-entropy with each class in turn, all parameters being one vector, weighted by the probability of that
         class, which is the expected gradient length; c times the work.
-        Each image costs a backward pass of its own, unless only the last layer is asked for.
+        Each image costs its own backward pass, unless only the last layer is asked for.
         """
         check_gradients(of, layers)
         lengths = self.last_lengths if layers == "last" else self.all_lengths
@@ -201,7 +201,9 @@ class NetworkModel:
         hidden, logits = self.net(images)
         total = torch.zeros_like(logits[:, 0], dtype=torch.float32)
         before = hidden[-1].float().norm(dim=1)
-        factor = joined(of, torch.stack([before, torch.ones_like(before)], dim=1))  # the weights, and 1 for the bias
+        factor = join_lengths(
+            of, torch.stack([before, torch.ones_like(before)], dim=1)
+        )  # the weights, and 1 for the bias
         for weight, slope in slopes(of, logits.float()):
             total += weight * slope.norm(dim=1) * factor
         return total
@@ -210,17 +212,17 @@ class NetworkModel:
         parameters = {name: value.detach() for name, value in self.net.named_parameters()}
 
         def along(parameters: dict[str, Tensor], image: Tensor, slope: Tensor) -> Tensor:
-            # The gradient of this inner product is that of the loss whose gradient in the logits is the slope.
+            # The gradient of this inner product is that of a loss whose gradient at the logits is the slope.
             return (functional_call(self.net, parameters, (image[None],))[1][0] * slope).sum()
 
         each_gradient = vmap(grad(along), in_dims=(None, 0, 0))
         found = []
-        for few in torch.split(images, 16):  # a copy of all gradients an image: 45 MB
+        for few in torch.split(images, 16):  # all gradients of one image: 45 MB
             total = torch.zeros(len(few), device=few.device)
             for weight, slope in slopes(of, self.net(few)[1].float()):
                 gradients = each_gradient(parameters, few, slope)
                 each = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients.values()], dim=1)
-                total += weight * joined(of, each)
+                total += weight * join_lengths(of, each)
             found.append(total)
         return torch.cat(found) if found else images.new_zeros(0)
 
@@ -263,7 +265,7 @@ class ResNet18(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two 3 x 3 convolutions beside a shortcut."""
+    """Two 3 x 3 convolutions with a shortcut."""
 
     def __init__(self, inner: int, outer: int, stride: int) -> None:
         super().__init__()
@@ -280,10 +282,10 @@ def _convolution(inner: int, outer: int, side: int, stride: int) -> nn.Sequentia
     return nn.Sequential(nn.Conv2d(inner, outer, side, stride, padding=side // 2, bias=False), nn.BatchNorm2d(outer))
 
 
-def moved(
+def move_images(
     images: Float[Tensor, "b ch h w"], down: Int[Tensor, "b"], right: Int[Tensor, "b"], mirrored: Tensor
 ) -> Float[Tensor, "b ch h w"]:
-    """Each image cut out of a border of zeros at its own place, and mirrored where it says so."""
+    """Pad each image with zeros, crop it at its own offset, and flip it where `mirrored`."""
     height, width = images.shape[2:]
     bordered = nn.functional.pad(images, (BORDER,) * 4)
     lines = down[:, None] + torch.arange(height, device=images.device)
@@ -294,7 +296,7 @@ def moved(
 
 
 def channel_statistics(images: UInt8[Tensor, "n h w ch"]) -> tuple[Float[Tensor, "ch"], Float[Tensor, "ch"]]:
-    """Mean and deviation of each channel, from how often each of its 256 values occurs."""
+    """Mean and standard deviation of each channel, from a histogram of its 256 values."""
     values = torch.arange(256, dtype=torch.float64, device=images.device)
     shares = [
         torch.bincount(channel.flatten(), minlength=256).double() / channel.numel() for channel in images.unbind(3)

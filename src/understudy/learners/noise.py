@@ -1,4 +1,4 @@
-"""Random numbers that are drawn while a network learns or is asked: masks of dropout, moves of images."""
+"""Random numbers drawn during training or prediction: dropout masks, shifts of images."""
 
 import math
 from typing import Final
@@ -10,20 +10,20 @@ from torch import Tensor
 
 from understudy.errors import UnderstudyError
 
-NOISE_STREAM: Final = 1  # beside the seed: noise has random numbers of its own
+NOISE_STREAM: Final = 1  # combined with the seed: noise has its own random stream
 NOISE_LEVELS: Final = 256  # a mask is drawn from bytes, so that dropout is a multiple of 1/256
 
 NoiseSource = np.random.Generator | torch.Generator
 
 
 def noise_source(seed: int, device: torch.device) -> NoiseSource:
-    """Where noise on this device comes from. A GPU draws its own: fetching it would take longer than using it."""
+    """A generator for this device. A GPU draws its own noise: copying it there would take longer than using it."""
     stream = np.random.default_rng([seed, NOISE_STREAM])
     return stream if device.type == "cpu" else torch.Generator(device).manual_seed(int(stream.integers(2**63)))
 
 
 def draw_bytes(shape: tuple[int, ...], source: NoiseSource) -> UInt8[Tensor, "..."]:
-    """Uniform bytes, the cheapest noise there is."""
+    """Uniform bytes, the cheapest noise."""
     if isinstance(source, torch.Generator):
         return torch.randint(256, shape, dtype=torch.uint8, generator=source, device=source.device)
     return torch.frombuffer(bytearray(source.bytes(math.prod(shape))), dtype=torch.uint8).view(shape)

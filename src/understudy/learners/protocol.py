@@ -16,31 +16,31 @@ from understudy.core.blocks import block_slices
 from understudy.errors import UnderstudyError
 from understudy.hooks import TrainingHook
 
-# What some models can do beyond `predict_proba`, and some learners beyond `fit`. A strategy says which it needs.
+# What some models offer beyond `predict_proba`, and some learners beyond `fit`. A strategy says which it needs.
 Offer = Literal["logits", "features", "activations", "stochastic", "gradients", "hook", "many"]
-# What a learner is given for each item: a row of features, an image as bytes (h, w, channels), or its identity.
+# What a learner receives for each item: a row of features, an image as bytes (h, w, channels), or its id.
 Takes = Literal["features", "images", "ids"]
 
-ITEMS_PER_BLOCK: Final = 4096  # that are looked at in one go
+ITEMS_PER_BLOCK: Final = 4096  # checked at a time
 
 
 class TrainingDiverged(UnderstudyError):
-    """The loss became infinite or no number at all."""
+    """The loss became infinite or NaN."""
 
 
 @runtime_checkable
 class Model(Protocol):
-    """A trained learner. Inputs are what its learner takes, one row an item."""
+    """A trained learner. Inputs are what its learner takes, one row per item."""
 
     @property
     def n_classes(self) -> int: ...
 
     @property
     def interrupted(self) -> bool:
-        """Training was stopped by its user before its end."""
+        """Whether the user stopped training early."""
 
     def predict_proba(self, inputs: Any) -> np.ndarray:
-        """(n, c): class probabilities. A class without labels is still a column."""
+        """(n, c): class probabilities. A class without labels still has a column."""
 
 
 @runtime_checkable
@@ -69,11 +69,11 @@ class Job:
 def fit_many(
     learner: Learner, jobs: Sequence[Job], n_classes: int, *, hook: TrainingHook | None = None, progress: bool = False
 ) -> list[Any]:
-    """A model a job, in the order of the jobs: at once where the learner offers it, else one by one."""
+    """One model per job, in the order of the jobs: together where the learner offers it, else one by one."""
     given: dict[str, Any] = {"progress": progress}
     if hook is not None:
         if "hook" not in learner.offers:
-            raise UnderstudyError(f"{type(learner).__name__} lets nothing change its training; choose another learner")
+            raise UnderstudyError(f"{type(learner).__name__} does not support training hooks; choose another learner")
         given["hook"] = hook
     if "many" in learner.offers:
         return list(learner.fit_many(jobs, n_classes, **given))  # type: ignore[attr-defined]
@@ -83,10 +83,10 @@ def fit_many(
 def check_training_set(
     inputs: np.ndarray, labels: np.ndarray, n_classes: int, axes: int
 ) -> tuple[np.ndarray, Int[np.ndarray, "n"]]:
-    """Inputs and integer labels of a training, or one line that says what is wrong with them."""
+    """The checked inputs and integer labels of a training."""
     inputs = np.asarray(inputs)
     if inputs.ndim != axes or 0 in inputs.shape[1:]:
-        raise UnderstudyError(f"inputs must have {axes} axes, the first for items; got shape {inputs.shape}")
+        raise UnderstudyError(f"inputs must have {axes} dimensions, the first for items; got shape {inputs.shape}")
     labels = check_labels(labels, len(inputs), n_classes)
     if (row := first_unusable(inputs)) is not None:
         raise UnderstudyError(f"item {row} of {len(inputs):,} has inputs that are not finite in float32; leave it out")
@@ -97,11 +97,11 @@ def check_labels(labels: np.ndarray, n: int, n_classes: int) -> Int[np.ndarray, 
     """The class of each of n items."""
     labels = np.asarray(labels)
     if labels.shape != (n,):
-        raise UnderstudyError(f"{n:,} items need as many labels; got shape {labels.shape}")
+        raise UnderstudyError(f"{n:,} items need one label each; got shape {labels.shape}")
     if not n:
-        raise UnderstudyError("there is nothing to learn from: give at least one labelled item")
+        raise UnderstudyError("there is nothing to train on: pass at least one labelled item")
     if not np.issubdtype(labels.dtype, np.integer):
-        raise UnderstudyError(f"labels must be integers, rows of the list of classes; got {labels.dtype}")
+        raise UnderstudyError(f"labels must be integers, indices into the list of classes; got {labels.dtype}")
     if labels.min() < 0 or labels.max() >= n_classes:
         raise UnderstudyError(
             f"labels must be 0 to {n_classes - 1} for {n_classes} classes; got {labels.min()} to {labels.max()}"
@@ -124,5 +124,5 @@ def first_unusable(inputs: np.ndarray) -> int | None:
 
 
 def check_seed(seed: int) -> int:
-    """A whole number that every source of random numbers takes."""
+    """A seed that every random generator accepts."""
     return check_whole_number("seed", seed, 0, 2**63 - 1)

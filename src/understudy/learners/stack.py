@@ -1,6 +1,6 @@
-"""m perceptrons of one shape as one: every layer is a batched product.
+"""m perceptrons of one shape computed as one: every layer is a batched matrix product.
 
-One small network leaves a processor mostly waiting for the next call. m of them, each with its own weights, its own
+One small network leaves a GPU mostly waiting for the next call. m of them, each with its own weights, its own
 data and its own random numbers, need no more calls than one.
 """
 
@@ -17,12 +17,12 @@ from torch import Tensor
 Activation = Literal["tanh", "relu", "gelu"]
 ACTIVATIONS: Final = {"tanh": torch.tanh, "relu": torch.relu, "gelu": torch.nn.functional.gelu}
 
-Masks = Sequence[Float[Tensor, "..."]]  # one a hidden layer, broadcast against its output
+Masks = Sequence[Float[Tensor, "..."]]  # one per hidden layer, broadcast against its output
 
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """What m networks make of b items each."""
+    """Outputs of m networks for b items each."""
 
     hidden: tuple[Float[Tensor, "m b _"], ...]
     logits: Float[Tensor, "m b c"]
@@ -44,7 +44,7 @@ class Stack:
         return [*self.weights, *self.biases]
 
     def __call__(self, inputs: Float[Tensor, "m b d"], masks: Masks = ()) -> Outputs:
-        """Hidden outputs, after their masks where there are any, and logits."""
+        """Hidden outputs, after any dropout masks, and logits."""
         hidden: list[Tensor] = []
         last = inputs
         for i, (weight, bias) in enumerate(zip(self.weights[:-1], self.biases[:-1], strict=True)):
@@ -55,7 +55,7 @@ class Stack:
         return Outputs(tuple(hidden), torch.baddbmm(self.biases[-1], last, self.weights[-1]))
 
     def pick(self, j: int) -> "Stack":
-        """The j-th of them alone, with weights of its own."""
+        """A copy of the j-th network alone."""
         return Stack(
             tuple(weight[j : j + 1].detach().clone() for weight in self.weights),
             tuple(bias[j : j + 1].detach().clone() for bias in self.biases),
@@ -66,7 +66,7 @@ class Stack:
 def draw_stack(
     sizes: Sequence[int], activation: Activation, generators: Sequence[torch.Generator], device: torch.device
 ) -> Stack:
-    """Networks with weights and biases uniform in ±1/√(inputs of the layer), each from a generator of its own."""
+    """Networks with weights and biases uniform in ±1/√(inputs of the layer), each from its own generator."""
     weights, biases = [], []
     for before, after in pairwise(sizes):
         bound = 1 / math.sqrt(before)

@@ -1,10 +1,14 @@
-"""Reads a model that understudy trained, with numpy and safetensors alone: a copy of this file goes with the model.
+"""Loads a model trained by understudy with just numpy and safetensors: a copy of this file is exported with the model.
 
 from load_model import load_model
 
 model = load_model("model.safetensors")
 probabilities = model.predict_proba(features)  # (n, d) features of the encoder that `model.encoder` names
 names = [model.classes[i] for i in probabilities.argmax(1)]
+
+Probabilities are calibrated: of the items that are said to be 90 % sure, nine in ten should be right.
+`model.temperature` is what that takes; `model.predict_proba(features, raw=True)` gives them as
+they came out of the training.
 """
 
 import json
@@ -18,42 +22,42 @@ from safetensors import safe_open
 
 FORMAT = 1
 ROWS_PER_BLOCK = 8192
-STEPS = 256  # places a unit at which the error function is tabled
+STEPS = 256  # table entries per unit of the error function
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """Layers of weights on scaled features; one layer makes it a logistic regression."""
+    """A perceptron on scaled features; with one layer it is a logistic regression."""
 
     weights: tuple[np.ndarray, ...]  # (inputs, outputs) each
     biases: tuple[np.ndarray, ...]
     shift: np.ndarray
     scale: np.ndarray
     activation: str
-    seen: np.ndarray  # the class of each output; others had no label
+    seen: np.ndarray  # the class of each output; other classes had no labels
     classes: tuple[str, ...]
     encoder: str | None
     notes: dict[str, Any]
     interrupted: bool = False
+    temperature: float = 1.0  # that outputs are divided by: calibration
 
     @property
     def n_classes(self) -> int:
         return len(self.classes)
 
-    def predict_proba(self, inputs: np.ndarray) -> np.ndarray:
-        """Class probabilities (n, c)."""
+    def predict_proba(self, inputs: np.ndarray, raw: bool = False) -> np.ndarray:
+        """Class probabilities (n, c), calibrated unless they are to be raw."""
         inputs = np.asarray(inputs)
         if inputs.ndim != 2 or inputs.shape[1] != len(self.shift):
             raise ValueError(f"this model takes {len(self.shift)} columns of features; got shape {inputs.shape}")
         probs = np.zeros((len(inputs), self.n_classes))
         for start in range(0, len(inputs), ROWS_PER_BLOCK):
-            probs[start : start + ROWS_PER_BLOCK, self.seen] = softmax(
-                self.outputs(inputs[start : start + ROWS_PER_BLOCK])
-            )
+            outputs = self.outputs(inputs[start : start + ROWS_PER_BLOCK])
+            probs[start : start + ROWS_PER_BLOCK, self.seen] = softmax(outputs if raw else outputs / self.temperature)
         return probs
 
     def outputs(self, inputs: np.ndarray) -> np.ndarray:
-        # In double precision, so that nothing depends on the order in which a processor adds.
+        # In double precision, so that results hardly depend on the order of summation.
         values = (inputs.astype(np.float64) - self.shift) * self.scale
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             values = ACTIVATIONS[self.activation](values @ weight + bias)
@@ -65,7 +69,7 @@ def load_model(path: Any) -> LoadedModel:
     with safe_open(path, framework="np") as file:
         about = json.loads((file.metadata() or {}).get("understudy", "{}"))
         if about.get("format") != FORMAT or about.get("kind") not in ("head", "linear"):
-            raise ValueError(f"{path} holds no model that this file can read; load it with understudy")
+            raise ValueError(f"{path} is not a model that this file can read; load it with understudy")
         tensors = {name: file.get_tensor(name).astype(np.float64) for name in file.keys()}  # noqa: SIM118
     layers = range(about["layers"])
     return LoadedModel(
@@ -79,6 +83,7 @@ def load_model(path: Any) -> LoadedModel:
         encoder=about["encoder"],
         notes=about["notes"],
         interrupted=about["interrupted"],
+        temperature=float(about.get("calibration", {}).get("temperature", 1.0)),
     )
 
 
@@ -96,7 +101,7 @@ def gelu(values: np.ndarray) -> np.ndarray:
 
 
 def erf(values: np.ndarray) -> np.ndarray:
-    """The error function, which numpy lacks: between tabled places by the cubic of both values and both slopes."""
+    """The error function, which numpy lacks: cubic Hermite interpolation in a table."""
     places = np.clip(values, -6, 6) * STEPS
     left = np.minimum(np.floor(places), 6 * STEPS - 1)
     t = places - left

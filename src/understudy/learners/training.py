@@ -1,4 +1,4 @@
-"""The training loop that heads and networks share: shuffles, steps, schedule, and what may go wrong."""
+"""The training loop that heads and networks share: shuffling, steps, learning-rate schedule, and errors."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -19,13 +19,13 @@ from understudy.hooks import Step, TrainingHook
 from understudy.learners.protocol import TrainingDiverged
 from understudy.learners.stack import Outputs
 
-Tick = Callable[[int], None]  # told the number of epochs done
+Tick = Callable[[int], None]  # called with the number of epochs done
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How weights are found. As it stands: the paper's."""
+    """Settings of the optimisation. The defaults are the paper's."""
 
     optimiser: Literal["sgd", "adamw"] = "sgd"
     learning_rate: float = 0.01
@@ -34,8 +34,8 @@ class Recipe:
     batch_size: int = 30
     epochs: int = 100
     schedule: Literal["step", "one_cycle"] = "step"
-    gamma: float = 0.1  # step: the rate is multiplied by this ...
-    step_every: int = 10  # ... after so many epochs each
+    gamma: float = 0.1  # step: the learning rate is multiplied by this ...
+    step_every: int = 10  # ... every so many epochs
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class Recipe:
         """The learning rate in this epoch, when this share of all steps is done."""
         if self.schedule == "step":
             return self.learning_rate * self.gamma ** (epoch // self.step_every)
-        warm = 0.3  # up from 4 % of the rate, then down to nothing, both along half a cosine
+        warm = 0.3  # warm up from 4 % of the rate, then down to zero, both along half a cosine
         if done < warm:
             return self.learning_rate * (1 - 0.96 * (0.5 + 0.5 * math.cos(math.pi * done / warm)))
         return self.learning_rate * (0.5 + 0.5 * math.cos(math.pi * (done - warm) / (1 - warm)))
@@ -63,16 +63,16 @@ class Trainee(Protocol):
     """m networks in training on n items each."""
 
     labels: Int[Tensor, "m n"]
-    recordable: bool  # one step of it may be recorded and replayed
-    wants_even_batches: bool  # a last batch of one or two items would do it harm
+    recordable: bool  # whether a step may be recorded as a CUDA graph and replayed
+    wants_even_batches: bool  # whether a last batch of one or two items would do harm
 
     def parameters(self) -> Sequence[Tensor]: ...
 
     def start_epoch(self, epoch: int) -> None:
-        """Draw what this epoch needs, noise for its items say, in the order in which they come."""
+        """Draw the random numbers of this epoch, such as noise for its items, in the order in which they come."""
 
     def noise(self, places: slice) -> tuple[Tensor, ...]:
-        """What was drawn for the items at these places of the epoch's order."""
+        """The noise drawn for the items at these positions of the epoch's order."""
 
     def __call__(self, rows: Int[Tensor, "m b"], noise: tuple[Tensor, ...]) -> Outputs:
         """The networks' outputs for these items under this noise."""
@@ -86,9 +86,9 @@ def train(
     tick: Tick | None = None,
     stop: Event | None = None,
 ) -> int:
-    """Train, and return the number of epochs done. Fewer than all where its user interrupted or `stop` was set.
+    """Train, and return the number of epochs done: fewer than all if the user interrupted or `stop` was set.
 
-    The order of a network's items comes from its own generator, so that it learns the same alone and among others.
+    Each network's items are shuffled by its own generator, so that it is trained the same alone or with others.
     """
     done = 0
     try:
@@ -97,9 +97,9 @@ def train(
                 tick(done)
     except KeyboardInterrupt:
         if stop is not None:
-            stop.set()  # for those who train beside this one, or come after it
+            stop.set()  # for trainings in other threads or still to come
     if not all(parameter.isfinite().all() for parameter in trainee.parameters()):
-        raise _diverged(recipe, done)
+        raise _divergence(recipe, done)
     return done
 
 
@@ -110,13 +110,13 @@ def _epochs_of(
     hook: TrainingHook | None,
     stop: Event | None,
 ) -> Iterator[int]:
-    """Run epoch after epoch; each yields how many are done."""
+    """Run the epochs; yields the number done after each."""
     n, device = trainee.labels.shape[1], trainee.labels.device
     optimiser = _make_optimiser(trainee, recipe, hook)
     step: Callable[..., Tensor] = partial(_one_step, trainee, recipe, optimiser, hook)
     if device.type == "cuda" and trainee.recordable and hook is None:
-        step = Recorded(step, optimiser)
-    batches = cut(n, recipe.batch_size, trainee.wants_even_batches)
+        step = RecordedStep(step, optimiser)
+    batches = cut_batches(n, recipe.batch_size, trainee.wants_even_batches)
     for epoch in range(recipe.epochs):
         order = torch.stack([torch.randperm(n, generator=generator) for generator in generators]).to(device)
         trainee.start_epoch(epoch)
@@ -127,25 +127,25 @@ def _epochs_of(
             _set_rate(optimiser, recipe.rate(epoch, (epoch + i / len(batches)) / recipe.epochs))
             total += step(epoch, order[:, places], trainee.noise(places))
         if not total.isfinite().all():
-            raise _diverged(recipe, epoch)
+            raise _divergence(recipe, epoch)
         yield epoch + 1
 
 
 def with_gradients(function: F) -> F:
-    """The function with gradients on: whatever its caller does without them, training needs them."""
+    """The function with gradients enabled, even if its caller has disabled them."""
     wrapped: F = torch.inference_mode(False)(torch.enable_grad()(function))
     return wrapped
 
 
-def cut(n: int, size: int, evenly: bool) -> list[slice]:
-    """Places 0 to n in batches of this size, the last one shorter; or, evenly, in as many of about equal size."""
+def cut_batches(n: int, size: int, evenly: bool) -> list[slice]:
+    """Positions 0 to n in batches of this size, the last one shorter; or, with `evenly`, of about equal size."""
     count = math.ceil(n / size)
     if evenly:
         return [slice(i * n // count, (i + 1) * n // count) for i in range(count)]
     return [slice(i * size, min((i + 1) * size, n)) for i in range(count)]
 
 
-def _diverged(recipe: Recipe, epoch: int) -> TrainingDiverged:
+def _divergence(recipe: Recipe, epoch: int) -> TrainingDiverged:
     rate = recipe.rate(epoch, epoch / recipe.epochs)
     return TrainingDiverged(
         f"the loss is no longer finite in epoch {min(epoch + 1, recipe.epochs)} of {recipe.epochs}, with learning rate "
@@ -162,7 +162,7 @@ def _one_step(
     rows: Int[Tensor, "m b"],
     noise: tuple[Tensor, ...],
 ) -> Float[Tensor, "m"]:
-    """Move the weights by one batch; the losses before that."""
+    """Take one optimiser step on a batch; returns the losses before it."""
     outputs = trainee(rows, noise)
     labels = trainee.labels.gather(1, rows)
     losses = cross_entropy(
@@ -174,11 +174,11 @@ def _one_step(
         loss = hook.loss(Step(epoch, rows, labels, outputs.hidden, outputs.logits, losses))
         if loss.shape != labels.shape[:1]:
             raise UnderstudyError(
-                f"a hook's loss must be one number a model, shape {tuple(labels.shape[:1])}; got {tuple(loss.shape)}: "
+                f"a hook must return one loss per model, shape {tuple(labels.shape[:1])}; got {tuple(loss.shape)}: "
                 "take means over axis 1 only"
             )
     optimiser.zero_grad()
-    loss.sum().backward()  # type: ignore[no-untyped-call]  # a sum: no network's gradient depends on another's loss
+    loss.sum().backward()  # type: ignore[no-untyped-call]  # a sum, so that no network's gradient depends on another's loss
     optimiser.step()
     return loss.detach()
 
@@ -188,7 +188,7 @@ def _make_optimiser(trainee: Trainee, recipe: Recipe, hook: TrainingHook | None)
     if hook is not None:
         parameters += hook.parameters()
     on_gpu = trainee.labels.is_cuda
-    # On a GPU the rate is a tensor, which a recorded step reads anew each time.
+    # On a GPU the learning rate is a tensor, which a recorded step reads each time it is replayed.
     rate = torch.tensor(recipe.learning_rate, device=trainee.labels.device) if on_gpu else recipe.learning_rate
     if recipe.optimiser == "adamw":
         return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay, fused=True, capturable=on_gpu)
@@ -203,8 +203,8 @@ def _set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
             group["lr"] = rate
 
 
-class Recorded:
-    """A step that a GPU repeats by itself: recorded once for each batch size, then replayed.
+class RecordedStep:
+    """A training step as a CUDA graph: recorded once for each batch size, then replayed.
 
     Launching the small kernels of one step from Python takes longer than running them.
     """
@@ -233,7 +233,7 @@ class Recorded:
         side = torch.cuda.Stream(rows.device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(3):  # lets libraries allocate what they need; a recording must not
+            for _ in range(3):  # warm-up: libraries allocate what they need, which must not happen during recording
                 self.step(epoch, inputs[0], tuple(inputs[1:]))
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
@@ -243,13 +243,13 @@ class Recorded:
         return graph, inputs, loss
 
     def state(self) -> dict[Tensor, Tensor]:
-        """Copies of all that a step changes."""
+        """Copies of everything that a step changes."""
         tensors = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
         tensors += [value for kept in self.optimiser.state.values() for value in kept.values()]
         return {tensor: tensor.detach().clone() for tensor in tensors}
 
     def restore(self, before: dict[Tensor, Tensor]) -> None:
-        """Undo the trial steps. What they made, momentum say, was nothing before them."""
+        """Undo the warm-up steps. State that they created, such as momentum, is set back to zero."""
         with torch.no_grad():
             for group in self.optimiser.param_groups:
                 for parameter in group["params"]:
@@ -260,11 +260,11 @@ class Recorded:
 
 @contextmanager
 def progress_bar(shown: bool, title: str, epochs: int) -> Iterator[Tick | None]:
-    """A bar on standard error that goes away when training ends, or nothing."""
+    """A progress bar on stderr that disappears when training ends, or nothing."""
     if not shown:
         yield None
         return
-    # Only here: training itself should need no more than torch.
+    # Imported here: training itself should need nothing beyond torch.
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

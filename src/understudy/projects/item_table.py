@@ -60,13 +60,14 @@ def read_item_table(folder: Path) -> Any | None:
     return table
 
 
-def features_path(folder: Path, n: int) -> Path:
-    return folder / FEATURES_FOLDER / f"features-{n}.npy"
+def features_path(folder: Path, n: int, version: str | None = None) -> Path:
+    """The file of the features of n items; a `version` where the encoder was changed since the project was made."""
+    return folder / FEATURES_FOLDER / f"features-{n}{'' if version is None else f'.{version}'}.npy"
 
 
-def open_features(folder: Path, n: int) -> np.ndarray:
+def open_features(folder: Path, n: int, version: str | None = None) -> np.ndarray:
     """(n, d): the features of the first n items, memory-mapped."""
-    path = features_path(folder, n)
+    path = features_path(folder, n, version)
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -76,27 +77,38 @@ def open_features(folder: Path, n: int) -> np.ndarray:
     return found
 
 
-def append_items(folder: Path, before: Any | None, added: Any, features: np.ndarray) -> Any:
+def append_items(folder: Path, before: Any | None, added: Any, features: np.ndarray, version: str | None = None) -> Any:
     """Add rows to a project's items and return the new table.
 
     The features of all items are written first; once the table is there, the new items are part of the project.
     """
     n_before = 0 if before is None else len(before)
-    old = None if before is None else open_features(folder, n_before)
+    old = None if before is None else open_features(folder, n_before, version)
     if old is not None and old.shape[1] != features.shape[1]:
         raise UnderstudyError(f"new features have {features.shape[1]} columns, the project's {old.shape[1]}")
     table = added if before is None else pa.concat_tables([before, added])
     rows = pa.array(range(len(table)), pa.int64())
     table = table.set_column(0, SCHEMA.field("row"), rows).replace_schema_metadata(SCHEMA.metadata)
-    path = features_path(folder, len(table))
-    path.parent.mkdir(exist_ok=True)
-    draft = path.with_name(".features.draft")  # always this name: what a kill leaves is overwritten
-    write_array(draft, _blocks([*([] if old is None else [old]), features]), (len(table), features.shape[1]))
-    replace_durably(draft, path)
+    path = features_path(folder, len(table), version)
+    _write_features(path, [*([] if old is None else [old]), features], (len(table), features.shape[1]))
     with atomic_file(folder / FILE) as file:
         pq.write_table(table, file)
-    _remove_other_features(folder, path)
+    remove_other_features(folder, path)
     return table
+
+
+def write_features(folder: Path, features: np.ndarray, version: str) -> Path:
+    """Write features of all items beside those in use; they are used once the project names this version."""
+    path = features_path(folder, len(features), version)
+    _write_features(path, [features], (len(features), features.shape[1]))
+    return path
+
+
+def _write_features(path: Path, arrays: Sequence[np.ndarray], shape: tuple[int, int]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    draft = path.with_name(".features.draft")  # always this name: what a kill leaves is overwritten
+    write_array(draft, _blocks(arrays), shape)
+    replace_durably(draft, path)
 
 
 def _blocks(arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
@@ -105,8 +117,8 @@ def _blocks(arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
             yield array[start : start + ROWS_PER_BLOCK]
 
 
-def _remove_other_features(folder: Path, kept: Path) -> None:
-    """Delete the features of fewer items, which nobody needs any more. Whoever has them mapped keeps them."""
+def remove_other_features(folder: Path, kept: Path) -> None:
+    """Delete the features of fewer items or of another encoder. Whoever has them mapped keeps them."""
     for path in (folder / FEATURES_FOLDER).glob("features-*.npy"):
         if path != kept:
             with suppress(OSError):
@@ -128,6 +140,15 @@ def make_rows(
     labels = [pool.classes[label] if label >= 0 else None for label in labels_of(pool)] if with_labels else nothing
     columns = {"row": range(len(pool)), "id": ids, "path": paths, "text": texts, "label": labels, **marks}
     return pa.table({field.name: pa.array(columns[field.name], field.type) for field in SCHEMA}, schema=SCHEMA)
+
+
+def replace_labels(folder: Path, table: Any, labels: Mapping[int, str]) -> Any:
+    """Let these be the labels that the items came with, by row; the new table."""
+    column = pa.array([labels.get(row) for row in range(len(table))], pa.string())
+    changed = table.set_column(SCHEMA.get_field_index("label"), SCHEMA.field("label"), column)
+    with atomic_file(folder / FILE) as file:
+        pq.write_table(changed, file)
+    return changed
 
 
 def content_marks(pool: Pool) -> dict[str, list[Any]]:

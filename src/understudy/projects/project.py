@@ -4,6 +4,7 @@
 source. A kill at any moment leaves what was there, and the same call goes on.
 """
 
+import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,15 +17,18 @@ import numpy as np
 
 from understudy.data.class_names import check_classes
 from understudy.data.embedding import Interrupted
-from understudy.data.encoders import Encoder
+from understudy.data.encoders import Encoder, make_encoder
+from understudy.data.encoders.choice import FeaturesNote, choose_encoder, describe_features
+from understudy.data.encoders.spec import check_device
 from understudy.data.faults import Fault
-from understudy.data.features import errors_in_one_line
+from understudy.data.features import errors_in_one_line, replace_unwritable
 from understudy.data.items import Kind, make_printable
 from understudy.data.pool import Pool
 from understudy.errors import Conflict, UnderstudyError, UsageError
 from understudy.messages import count_of
 from understudy.projects import item_faults, item_table
-from understudy.projects.item_features import EmbeddedItems, choose_encoder, compute_features, encoder_for
+from understudy.projects.folder_question import FolderQuestion, describe_choice, folder_question
+from understudy.projects.item_features import EmbeddedItems, compute_features, encoder_for
 from understudy.projects.project_file import (
     ProjectInfo,
     SourceLocation,
@@ -36,10 +40,11 @@ from understudy.projects.project_file import (
     require_room,
     store_url_of,
 )
-from understudy.projects.settings import Settings, check_settings
+from understudy.projects.settings import FIXED, Settings, check_settings
 from understudy.projects.source_data import (
     SourceData,
     initial_classes,
+    labels_of,
     open_source,
     read_classes_file,
     reopen_source,
@@ -49,8 +54,38 @@ from understudy.store_urls import kept_url
 
 OWN_FEATURES: Final = "given"  # stands for an encoder where the source brings features
 DEMO_DATASET: Final = "digits"
+DRAFT: Final = "embedding"  # the folder in `work` where features are made
+VERSION_DIGITS: Final = 12  # of an encoder's identity, by which features are known
+MAX_MISSING_SHARE: Final = 0.1  # of items that may be unreadable when the encoder is changed
 
+CheckBegin = Callable[["ProjectBegin"], None]  # raises where the project cannot begin
+AskFolders = Callable[[FolderQuestion], bool | None]  # whether folders are classes; None: not decided
 ReportProgress = Callable[[int, int], None]  # how many items are done, of how many
+
+
+@dataclass(frozen=True)
+class ProjectBegin:
+    """A project that is about to be made: nothing is written yet. `store` is the URL of its log, if one was given."""
+
+    store: str | None
+    identity: str
+    ids: Sequence[str]
+    classes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class FolderPlan:
+    """What a project begins with after a choice about folders; `labels` are those of the source, by row."""
+
+    settings: Settings
+    import_labels: bool
+    from_source: bool
+    labels: Mapping[int, str]
+
+    @property
+    def known_labels(self) -> dict[int, str]:
+        """The labels of classes that the project begins with."""
+        return {row: name.strip() for row, name in self.labels.items() if name.strip() in self.settings.classes}
 
 
 class Project:
@@ -71,8 +106,10 @@ class Project:
         notes: Sequence[str] = (),
         device: str = "auto",
         encoder: Encoder | None = None,
+        folder_choice: bool | None = None,
     ) -> None:
         self.folder = folder.absolute()
+        self.folder_choice = folder_choice  # asked for, and not yet in effect
         self.info, self.source, self.store_url = info, source, store_url
         self.new_classes, self.notes = tuple(new_classes), list(notes)
         self.device = device
@@ -83,6 +120,7 @@ class Project:
         self._left_out = item_faults.read_left_out(self.folder)
         self._waiting = self._find_new_rows()
         self._pool: Pool | None = None
+        self._questions: dict[tuple[str, ...] | None, FolderQuestion | None] = {}  # by the classes given
 
     @property
     def name(self) -> str:
@@ -111,6 +149,16 @@ class Project:
         return OWN_FEATURES if self.info.own_features else self.info.encoder
 
     @property
+    def features_note(self) -> FeaturesNote:
+        """What the features are, whether they are weak, and how better ones are had."""
+        if self.info.own_features:
+            return FeaturesNote(OWN_FEATURES, "features that came with the data")
+        if self.info.encoder is None:
+            return FeaturesNote("", "no features yet")
+        # Everybody who labels sees it, so it does not say where on the server the project is.
+        return describe_features(self.kind, self.info.encoder, shlex.quote(self.folder.name))
+
+    @property
     def artifacts(self) -> Path:
         return self.folder / "artifacts"
 
@@ -124,6 +172,11 @@ class Project:
         return self._table is not None and not self._waiting
 
     @property
+    def is_begun(self) -> bool:
+        """Whether it has items with features, and labels may be there too."""
+        return self._table is not None
+
+    @property
     def total(self) -> int:
         """How many items there will be, as far as is known."""
         return (0 if self._table is None else len(self._table)) + len(self._waiting)
@@ -133,7 +186,7 @@ class Project:
         """The items in the order that never changes, with their features."""
         if self._pool is None:
             table = self._require_table()
-            features = item_table.open_features(self.folder, len(table))
+            features = item_table.open_features(self.folder, len(table), self.info.features_version)
             base, now = (None, None) if self.source is None else (self.source.base, self.source.pool)
             self._pool = item_table.make_pool(table, features, self.classes_at_start, base, now)
         return self._pool
@@ -148,7 +201,7 @@ class Project:
     @property
     def features_path(self) -> Path:
         """The file of exactly these features, for another process."""
-        return item_table.features_path(self.folder, len(self._require_table()))
+        return item_table.features_path(self.folder, len(self._require_table()), self.info.features_version)
 
     @property
     def seed_labels(self) -> dict[int, str]:
@@ -161,6 +214,51 @@ class Project:
         """All labels that items came with, by row, whether or not their classes are the project's."""
         labels = self._require_table()["label"].to_pylist()
         return {row: name.strip() for row, name in enumerate(labels) if name is not None}
+
+    @property
+    def folders(self) -> FolderQuestion | None:
+        """What there is to decide about the folders of the source, decided or not; None where there is nothing."""
+        if self.source is None:
+            return None
+        given = None if self.info.classes_from == "source" else self.classes_at_start or None
+        if given not in self._questions:
+            self._questions[given] = folder_question(self.source, given)
+        return self._questions[given]
+
+    def plan_folders(self, labels: bool) -> FolderPlan:
+        """What the project would begin with if the source's labels were taken over, or none of them."""
+        if self.source is None:
+            raise UsageError(f"{self.info.origin} is not there now; put it back to take its folders for classes or not")
+        given = self.classes_at_start if self.info.classes_from == "given" and self.classes_at_start else None
+        classes = initial_classes(self.source, given, labels)
+        known = item_table.match_items(self._require_table(), self.source.pool)[0] if classes.import_labels else {}
+        rows, names = labels_of(self.source.pool), self.source.pool.classes
+        found = {row: names[rows[place]] for row, place in known.items() if rows[place] >= 0}
+        settings = Settings.from_json({**self.settings.to_json(), "classes": classes.names})
+        return FolderPlan(settings, classes.import_labels, classes.from_source, found)
+
+    def follow_plan(self, plan: FolderPlan) -> None:
+        """Write down what was planned, now that the log has it. For a project in which nobody decided anything yet."""
+        self._table = item_table.replace_labels(self.folder, self._require_table(), plan.labels)
+        self._pool, self.folder_choice = None, None
+        self.info = replace(
+            self.info,
+            settings=plan.settings,
+            import_labels=plan.import_labels,
+            classes_from="source" if plan.from_source else "given",
+        )
+        self.settle_folders()
+
+    def settle_folders(self) -> None:
+        """Note that it is decided whether folders are classes."""
+        self.info = replace(self.info, folders_decided=True)
+        self.info.write(self.folder)
+
+    def adopt_settings(self, settings: Settings) -> None:
+        """Write down settings that the log has: what is asked for when the project is opened is compared with them."""
+        if settings != self.info.settings:
+            self.info = replace(self.info, settings=settings)
+            self.info.write(self.folder)
 
     def prepare(self, report_progress: ReportProgress | None = None, quiet: bool = True) -> None:
         """Make the features that are missing. One process at a time: hold the project's lock.
@@ -218,7 +316,7 @@ class Project:
             )
         before = 0 if self._table is None else len(self._table)
         pool = self.source.pool if before == 0 else self.source.pool.take(self._waiting)
-        draft = self.work / "embedding"
+        draft = self.work / DRAFT
         if self.info.own_features:
             new = self._take_features(self.source, pool, report_progress)
         else:
@@ -240,7 +338,7 @@ class Project:
         known_faults = {item.fault for item in self._left_out}
         self._left_out = item_faults.add_faults(self._left_out, new.faults, self.source)
         item_faults.write_left_out(self.folder, self._left_out)
-        self._table = item_table.append_items(self.folder, self._table, rows, new.features)
+        self._table = item_table.append_items(self.folder, self._table, rows, new.features, self.info.features_version)
         self._pool, self._waiting, self.added = None, [], (len(self._table) - before if before else 0)
         self._note_left_out([fault for fault in new.faults if fault not in known_faults])
         with suppress(OSError):
@@ -272,15 +370,98 @@ class Project:
             path = self.folder / item_faults.FILE
             self.notes.append(f"{count_of(unused, 'item')} left out, all listed in {path}; the first: {unused[0]}")
 
+    def change_encoder(self, name: str | None, quiet: bool = True) -> str:
+        """Make the features of all items anew by another encoder, and use them from now on; a line that says so.
+
+        Without a name it is the best that can be had. Hold the project's lock. The features of before stay in use until
+        the new ones are complete: a kill leaves either, and the same call goes on. Items that cannot be read any more
+        get the mean of the others' features; more than a tenth of them is an error.
+        """
+        with errors_in_one_line():
+            table = self._require_table()
+            if self.source is not None:
+                _require_items(self.source)
+            encoder = self._other_encoder(name)
+            features, missing = self._encode_all(encoder, quiet)
+            info = replace(
+                self.info, encoder=encoder.name, own_features=False, made_by=None,
+                features_version=encoder.identity[:VERSION_DIGITS],
+            )  # fmt: skip
+            assert info.features_version is not None
+            path = item_table.write_features(self.folder, features, info.features_version)
+            info.write(self.folder)  # from here on the new features are the project's
+            self.info, self._encoder, self._pool = info, encoder, None
+            item_table.remove_other_features(self.folder, path)
+            with suppress(OSError):
+                shutil.rmtree(self.work / DRAFT)
+        left = f"; {count_of(missing, 'item')} could not be read and got the mean of the others" if missing else ""
+        return f"features are made by {encoder.name}: {count_of(table, 'item')}, {features.shape[1]} columns{left}"
+
+    def _other_encoder(self, name: str | None) -> Encoder:
+        """The encoder of this name, or the best that can be had; an error where that is the one in use."""
+        if name is not None:
+            encoder = encoder_for(name, self.kind, self.device)
+        else:
+            choice = choose_encoder(self.kind, self.device)
+            if choice.is_plain:
+                raise UnderstudyError(f"{choice.reason}; {choice.remedy}")
+            encoder = choice.encoder
+        if encoder.name == self.info.encoder and encoder.identity[:VERSION_DIGITS] == self.info.features_version:
+            raise UsageError(f"{self.folder} has {encoder.name} already; name another encoder")
+        return encoder
+
+    def _encode_all(self, encoder: Encoder, quiet: bool) -> tuple[np.ndarray, int]:
+        """Features of all items in the project's order, and how many items had to get the mean."""
+        pool = Pool(self.pool.ids, items=self.pool.items)
+        self.work.mkdir(exist_ok=True)
+        made = compute_features(
+            pool, encoder, self.work / DRAFT, source=self.name, draws_bar=not quiet,
+            on_progress=lambda *_: None, on_wait=lambda: None,
+        )  # fmt: skip
+        rows = {name: row for row, name in enumerate(map(replace_unwritable, pool.ids))}
+        known = np.array([rows[replace_unwritable(name)] for name in made.pool.ids], np.int64)
+        missing = len(pool) - len(known)
+        if missing > MAX_MISSING_SHARE * len(pool):
+            unused = next(fault for fault in made.faults if not fault.used)
+            raise UnderstudyError(
+                f"{missing:,} of {count_of(pool.ids, 'item')} cannot be encoded, the first: {unused}; "
+                "the features of before stay in use"
+            )
+        features = np.empty((len(pool), encoder.dim), np.float32)
+        features[:] = np.asarray(made.features, np.float64).mean(0)
+        features[known] = made.features
+        return features, missing
+
+    def settle_encoder(self, confirm: Callable[[str], bool] | None = None) -> None:
+        """Choose the encoder where nobody named one, download it if need be, and write the choice down.
+
+        Where only a weak one can be had, that is said in the notes; with `confirm`, people are asked first, also
+        whether they want a model that was found on this machine. Their no is an UnderstudyError.
+        """
+        if self.info.own_features or self.info.encoder is not None:
+            return
+        choice = choose_encoder(self.kind, self.device)
+        encoder, says = choice.encoder, choice.describe(shlex.quote(self.folder.name), lists_found=confirm is None)
+        if choice.is_plain and confirm is not None:
+            questions = {f"{says}\nUse {each} instead?": each for each in choice.offered}
+            offered = next((each for question, each in questions.items() if confirm(question)), None)
+            if offered is not None:
+                encoder, says = make_encoder(offered.name, device=self.device), f"features are made by {offered.name}"
+            elif not confirm(f"{says}\nGo on with {encoder.name}?"):
+                raise UnderstudyError(f"stopped before anything was labelled; {choice.remedy}, and run it again")
+            else:
+                says = f"features are made by {encoder.name}"
+        self._encoder = encoder
+        self.notes.append(says)
+        self.info = replace(self.info, encoder=encoder.name)
+        self.info.write(self.folder)
+
     def _require_encoder(self) -> Encoder:
         """The project's encoder. Where none was named, the best that works here is chosen and written down."""
-        if self._encoder is None and self.info.encoder is not None:
-            self._encoder = encoder_for(self.info.encoder, self.kind, self.device)
+        self.settle_encoder()
         if self._encoder is None:
-            self._encoder, note = choose_encoder(self.kind, self.device)
-            self.notes.append(note)
-            self.info = replace(self.info, encoder=self._encoder.name)
-            self.info.write(self.folder)
+            assert self.info.encoder is not None
+            self._encoder = encoder_for(self.info.encoder, self.kind, self.device)
         return self._encoder
 
 
@@ -295,7 +476,10 @@ class _Request:
     encoder: str | None
     store: str | None
     columns: dict[str, str] | None
-    import_labels: bool
+    folder_labels: bool | None
+    ask_folders: AskFolders | None
+    check_begin: CheckBegin | None
+    is_demo: bool
     device: str
     settings: Mapping[str, Any]
 
@@ -310,22 +494,29 @@ def create_or_open(
     store: str | None = None,
     demo: bool = False,
     columns: Mapping[str, str] | None = None,
-    folder_labels: bool = True,
+    folder_labels: bool | None = None,
+    ask_folders: AskFolders | None = None,
+    check_begin: CheckBegin | None = None,
     device: str = "auto",
     **overrides: Any,
 ) -> Project:
     """The project of a source, made if there is none yet; or the project in a folder.
 
     `overrides` are settings by name; None means that one was not given. `folder_labels=False` imports no labels from
-    the source: folders are not classes then, and of a label column only the classes are taken. What contradicts a
-    project that exists is a UsageError.
+    the source: folders are not classes then, and of a label column only the classes are taken. Without it, a new
+    project asks `ask_folders` about folders that may be classes; its None leaves that open, and nothing is imported
+    until it is decided. Where nobody can be asked, they are imported. `check_begin` is called before anything of
+    a new project is written, and ends it by what it raises. What contradicts a project that exists is a UsageError.
     """
     request = _Request(
         classes=_given_classes(classes, classes_file),
         encoder=encoder,
         store=store,
         columns=None if columns is None else dict(columns),
-        import_labels=folder_labels and not demo,
+        folder_labels=folder_labels,
+        ask_folders=ask_folders,
+        check_begin=check_begin,
+        is_demo=demo,
         device=device,
         settings=check_settings({name: value for name, value in overrides.items() if value is not None}),
     )
@@ -348,7 +539,10 @@ def _create(folder: Path, data: str | Path, request: _Request) -> Project:
     path = None if is_dataset_name(data) else Path(data).expanduser()
     require_room(folder, path)
     source = open_source(data, request.columns)
-    classes = initial_classes(source, request.classes, request.import_labels)
+    if source.is_folder and request.columns is not None:
+        raise UsageError(f"{data} is a folder of images, which has no columns; leave out --columns")
+    choice, folder_notes = _choose_folder_labels(source, request)
+    classes = initial_classes(source, request.classes, choice is True)
     encoder = None
     if request.encoder is not None:
         _require_items(source)
@@ -366,20 +560,39 @@ def _create(folder: Path, data: str | Path, request: _Request) -> Project:
         own_features=source.pool.features is not None and request.encoder is None,
         made_by=source.made_by,
         import_labels=classes.import_labels,
+        folders_decided=choice is not None,
         classes_from="source" if classes.from_source else "given",
         store=None if request.store is None else kept_url(request.store),
     )
+    store_url = store_url_of(folder, info.store, request.store)
+    check_device(request.device)
+    if request.check_begin is not None:
+        given = None if request.store is None else store_url
+        request.check_begin(ProjectBegin(given, info.identity, source.pool.ids, classes.names))
     folder.mkdir(parents=True, exist_ok=True)
     info.write(folder)
     return Project(
         folder,
         info,
         source,
-        store_url_of(folder, info.store, request.store),
-        notes=(*source.notes, *classes.notes),
+        store_url,
+        notes=(*source.notes, *classes.notes, *folder_notes),
         device=request.device,
         encoder=encoder,
     )
+
+
+def _choose_folder_labels(source: SourceData, request: _Request) -> tuple[bool | None, tuple[str, ...]]:
+    """Whether the labels of the source are taken over, None where that is still open, and a note on it."""
+    if request.is_demo:
+        return False, ()
+    question = folder_question(source, request.classes)
+    choice = request.folder_labels
+    if choice is None and question is not None and request.ask_folders is not None:
+        choice = request.ask_folders(question)
+        if choice is None:
+            return None, ()
+    return choice is not False, () if question is None else (describe_choice(question, choice is not False),)
 
 
 def _reopen(folder: Path, data: str | Path | None, request: _Request) -> Project:
@@ -397,8 +610,19 @@ def _reopen(folder: Path, data: str | Path | None, request: _Request) -> Project
     if not is_begun and source is not None:
         info = _redraft(info, source, request)
         info.write(folder)
-    new_classes = _find_new_classes(source, info, request.classes or ())
-    return Project(folder, info, source, store_url, new_classes=new_classes, notes=notes, device=request.device)
+    choice = request.folder_labels if is_begun and not request.is_demo else None
+    if choice == info.import_labels and info.folders_decided:
+        choice = None
+    return Project(
+        folder,
+        info,
+        source,
+        store_url,
+        new_classes=_find_new_classes(source, info, request.classes or ()),
+        notes=notes,
+        device=request.device,
+        folder_choice=choice,
+    )
 
 
 def _redraft(info: ProjectInfo, source: SourceData, request: _Request) -> ProjectInfo:
@@ -408,9 +632,17 @@ def _redraft(info: ProjectInfo, source: SourceData, request: _Request) -> Projec
         encoder_for(request.encoder, source.kind, request.device)  # an error if it does not fit
         info = replace(info, encoder=request.encoder, own_features=False)
     before = info.settings.classes if info.classes_from == "given" else None
-    classes = initial_classes(source, before if request.classes is None else request.classes, info.import_labels)
+    given = before if request.classes is None else request.classes
+    if request.folder_labels is not None and not request.is_demo:
+        info = replace(info, import_labels=request.folder_labels, folders_decided=True)
+    classes = initial_classes(source, given or None, info.import_labels)
     settings = Settings.from_json({**info.settings.to_json(), **request.settings, "classes": classes.names})
-    return replace(info, settings=settings, classes_from="source" if classes.from_source else "given")
+    return replace(
+        info,
+        settings=settings,
+        import_labels=classes.import_labels,
+        classes_from="source" if classes.from_source else "given",
+    )
 
 
 def _require_same(folder: Path, info: ProjectInfo, request: _Request) -> None:
@@ -421,18 +653,25 @@ def _require_same(folder: Path, info: ProjectInfo, request: _Request) -> None:
     before = "the features that its data brought" if info.own_features else info.encoder
     if request.encoder is not None and request.encoder != before:
         raise UsageError(
-            f"{folder} was made with {before}, which stays; for {request.encoder} begin another with --project NEW"
+            f"{folder} was made with {before}; to change it: understudy encoder {folder} '{request.encoder}'"
         )
     stays = info.settings.to_json()
     for name, value in request.settings.items():
         if value != stays[name]:
             before = "the method's own" if stays[name] is None else stays[name]
-            raise UsageError(f"{folder} was made with {name} = {before}, which stays; {value} is for a new project")
+            raise UsageError(f"{folder} has {name} = {before}; {_how_to_change(folder, name, value)}")
+
+
+def _how_to_change(folder: Path, name: str, value: object) -> str:
+    """What to do where a project has another value of a setting than the one asked for."""
+    if name in FIXED:
+        return f"this stays: {FIXED[name]}"
+    return f"change it with: understudy settings {folder} {name}={value}"
 
 
 def _require_items(source: SourceData) -> None:
     if source.pool.items is None:
-        raise UsageError(f"{source.name} has features and no items, so there is nothing to encode; drop --encoder")
+        raise UsageError(f"{source.name} has features and no items, so there is nothing to encode; keep its features")
 
 
 def _find_source(folder: Path, info: ProjectInfo) -> tuple[SourceData | None, tuple[str, ...]]:

@@ -21,7 +21,8 @@ from understudy.projects.settings import Settings
 from understudy.store_urls import full_url, kept_url, sqlite_url
 from understudy.version import __version__
 
-FORMAT: Final = 2  # 1 knew only one method of choosing; 2 names the method
+FORMAT: Final = 3  # 1 knew only one method of choosing; 2 names the method; 3 may name a version of the features
+FORMAT_BEFORE: Final = 2  # is still written where the encoder was never changed
 FILE: Final = "project.json"
 LOG: Final = "log.sqlite3"
 SUFFIX: Final = ".understudy"  # of the folder of a project
@@ -76,14 +77,17 @@ class ProjectInfo:
     own_features: bool = False
     made_by: str | None = None  # the identity of the encoder, where the source is a features folder
     import_labels: bool = True
+    folders_decided: bool = True  # False: nobody said yet whether the folders of images are classes
     classes_from: Literal["given", "source"] = "given"
     store: str | None = None
+    features_version: str | None = None  # names the file of features since the encoder was changed
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
     version: str = __version__
 
     def write(self, folder: Path) -> None:
         values = {**asdict(self), "settings": self.settings.to_json()}
-        text = json.dumps({"format": FORMAT, **values}, indent=1, ensure_ascii=True)
+        version = FORMAT_BEFORE if self.features_version is None else FORMAT
+        text = json.dumps({"format": version, **values}, indent=1, ensure_ascii=True)
         write_atomically(folder / FILE, (text + "\n").encode())
 
 
@@ -150,6 +154,14 @@ def folder_for(source: str | Path | None, project: Path | None = None, *, demo: 
         return path
     features = default_folder(str(path) if not is_dataset_name(source) else str(source))
     return features.with_name(features.name.removesuffix(".features") + SUFFIX)
+
+
+def existing_folder(source: str) -> Path:
+    """The folder of the project that is there: its own, or the one beside this data."""
+    folder = folder_for(source)
+    if not is_project(folder):
+        raise UsageError(f"{source} has no project; make one with: understudy label {source}")
+    return folder
 
 
 def name_of(folder: Path) -> str:

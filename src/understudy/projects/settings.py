@@ -1,6 +1,6 @@
-"""The settings of a project, which stay as they were when it was made."""
+"""The settings of a project: what each means, within what it may be, and which stay as they were at the start."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
@@ -25,6 +25,26 @@ WHOLE_NUMBER_RANGES: Final = {
     "basis_size": (1, 100_000),
 }
 METHOD_IF_UNNAMED: Final = "paper"  # the only one there was when such projects were made
+FLAGS: Final = frozenset({"suggestions"})
+MEANINGS: Final = {
+    "classes": "the classes the project began with",
+    "seed": "for everything random: the same seed gives the same choices",
+    "audit_share": "share of items that are random audit items: they only measure models",
+    "agreement_share": "share of items that two people are asked for",
+    "lease_seconds": "how long an item is kept for the one who was asked",
+    "learner": "what is trained on the labels",
+    "retrain_growth": "train again when there are this many times as many labels",
+    "retrain_at_most": "and at the latest after this many new ones",
+    "basis_size": "basis points of the surrogate; none: as many as its method chooses",
+    "method": "how the surrogate chooses",
+    "suggestions": "whether annotators may see what the model suggests; each turns it on for themselves",
+}
+FIXED: Final = {  # why a setting stays as it was when the project was made
+    "classes": "a class is never taken away, as labels rest on it; add one on the page, or with label --classes",
+    "seed": "the audit items and second opinions so far were drawn with it",
+    "basis_size": "what the surrogate learnt rests on it; begin another project with --project",
+    "method": "what the surrogate learnt rests on it; begin another project with --project",
+}
 
 
 @dataclass(frozen=True)
@@ -35,7 +55,7 @@ class Settings:
     `agreement_share` is the share that two people are asked for. A model is trained when the labels have grown by the
     factor `retrain_growth`, and at the latest after `retrain_at_most` new ones. `classes` are those at the start; more
     are added while labelling. `method` is the surrogate's, and `basis_size` None the number of basis points that the
-    method itself chooses.
+    method itself chooses. Without `suggestions` nobody is shown what the model would say.
     """
 
     classes: tuple[str, ...] = ()
@@ -48,6 +68,7 @@ class Settings:
     retrain_at_most: int = defaults.RETRAIN_AT_MOST
     basis_size: int | None = None
     method: str = "understudy"
+    suggestions: bool = True
 
     def __post_init__(self) -> None:
         for name, value in check_settings(vars(self)).items():
@@ -82,6 +103,8 @@ def check_settings(values: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = _check_learner(value)
         elif name == "method":
             found[name] = _check_method(value)
+        elif name in FLAGS:
+            found[name] = _check_switch(name, value)
         elif name == "basis_size" and value is None:
             found[name] = None
         elif name in NUMBER_RANGES:
@@ -92,10 +115,56 @@ def check_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def check_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that are to be changed, each of its type and within its range; an error names one that stays."""
+    found = check_settings(changes)
+    for name in found:
+        if name in FIXED:
+            raise UsageError(f"{name} stays as it is: {FIXED[name]}")
+    return found
+
+
+def read_changes(words: Sequence[str]) -> dict[str, Any]:
+    """The changes that are written `name=value`, as on the command line."""
+    changes: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = (part.strip() for part in word.partition("="))
+        if not equals:
+            raise UsageError(
+                f"{make_printable(word)!r} is not a setting; write name=value, audit_share=0.2 for example"
+            )
+        if name in changes:
+            raise UsageError(f"{name} is given twice; leave out one")
+        changes[name] = _read_value(name, text)
+    return check_changes(changes)
+
+
+def _read_value(name: str, text: str) -> Any:
+    """A value as it is written; text that is not of the setting's kind is left for the checks to refuse."""
+    if name in FLAGS:
+        return {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}.get(
+            text.lower(), text
+        )
+    try:
+        if name in WHOLE_NUMBER_RANGES:
+            return int(text.replace("_", ""))
+        if name in NUMBER_RANGES:
+            return float(text)
+    except ValueError:
+        pass
+    return text
+
+
 def _check_learner(name: object) -> str:
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise UsageError(f"learner must be a name such as modern; got {name!r}")
     return name.strip()
+
+
+def _check_switch(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} must be on or off; got {value!r}")
+    return value
 
 
 def _check_method(name: object) -> str:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from understudy.data.class_names import check_classes
 from understudy.data.datasets import load_named
@@ -17,6 +18,8 @@ from understudy.errors import UnderstudyError, UsageError
 from understudy.messages import count_of, list_some
 from understudy.projects.project_file import SourceLocation, is_dataset_name
 
+MAX_NOTES: Final = 5  # on the source as a whole, that are shown
+
 
 @dataclass(frozen=True, eq=False)
 class SourceData:
@@ -26,7 +29,7 @@ class SourceData:
     pool: Pool
     base: Path | None = None
     file: Path | None = None  # the one file that holds all items
-    is_folder: bool = False  # of images, whose folders may be classes
+    is_folder: bool = False  # of images or texts, whose folders may be classes
     made_by: str | None = None  # the identity of the encoder, where this is a features folder
     notes: tuple[str, ...] = ()
 
@@ -64,6 +67,8 @@ def _with_notes(name: str, pool: Pool, path: Path | None) -> SourceData:
         notes.append(
             f"{name} has features and nothing to show: its {count_of(pool.ids, 'item')} are shown by their names"
         )
+    told = [str(fault) for fault in pool.faults if fault.used]
+    notes += told[:MAX_NOTES] + ([f"and {len(told) - MAX_NOTES:,} notes more"] if len(told) > MAX_NOTES else [])
     if path is None:
         return SourceData(name, pool, notes=tuple(notes))
     is_folder = path.is_dir() and pool.features is None
@@ -73,7 +78,15 @@ def _with_notes(name: str, pool: Pool, path: Path | None) -> SourceData:
     if isinstance(pool.items, ImageFiles) and not path.is_dir():
         notes += _note_files_outside(path, pool.items)
     made_by = str(read_about(path)["identity"]) if path.is_dir() and is_features(path) else None
-    return SourceData(name, pool, base, None if path.is_dir() else path, is_folder, made_by, tuple(notes))
+    return SourceData(
+        name,
+        pool,
+        base=base,
+        file=None if path.is_dir() else path,
+        is_folder=is_folder,
+        made_by=made_by,
+        notes=tuple(notes),
+    )
 
 
 def _note_files_outside(table: Path, items: ImageFiles) -> list[str]:
@@ -131,7 +144,7 @@ def initial_classes(source: SourceData, given: Sequence[str] | None, import_labe
 
 
 def _note_other_classes(counts: Mapping[str, int], known: Sequence[str]) -> tuple[str, ...]:
-    """A note on items whose label is none of the classes given."""
+    """A note on items whose label is not one of the given classes."""
     foreign = {name: n for name, n in counts.items() if name.strip() not in known}
     if not foreign:
         return ()

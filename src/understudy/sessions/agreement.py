@@ -1,4 +1,4 @@
-"""How far people agree on the items that two or more of them labelled, and which label counts where they do not.
+"""How far people agree on the items that two or more of them labelled.
 
 Labels are given as item -> annotator -> label, annotators in the order of their first answer.
 """
@@ -14,25 +14,17 @@ from understudy.sessions.replies import Agreement, Pair, Split
 Labels = Mapping[int, Mapping[str, int]]
 
 
-def majority(labels: Iterable[int]) -> int:
-    """The most frequent label; of equally frequent ones the one that came first. In the order of arrival."""
-    counts = Counter(labels)  # keeps that order
-    if not counts:
-        raise UnderstudyError("there is no majority of no labels; give at least one")
-    return max(counts, key=lambda label: counts[label])
-
-
 def wants_second(item: int, share: float, seed: int) -> bool:
     """Whether an item is to be labelled by two people: decided by the seed and its row alone, once and for all."""
     if not 0 <= share <= 1:
-        raise UnderstudyError(f"the agreement share is {share}; give one from 0 to 1")
+        raise UnderstudyError(f"the agreement share must be from 0 to 1; got {share}")
     digest = blake2b(f"second {seed} {item}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") < share * 2**64
 
 
 def agreement(labels: Labels) -> Agreement:
     """All figures for a project, the most disputed items first."""
-    shared = _shared(labels)
+    shared = _with_several_answers(labels)
     alike, pairs = _pairs_alike(shared.values())
     return Agreement(
         items=len(shared),
@@ -111,7 +103,7 @@ def with_others(labels: Labels) -> dict[str, float]:
     return {name: alike[name] / met[name] for name in met}
 
 
-def _shared(labels: Labels) -> dict[int, Mapping[str, int]]:
+def _with_several_answers(labels: Labels) -> dict[int, Mapping[str, int]]:
     return {item: by_name for item, by_name in labels.items() if len(by_name) > 1}
 
 

@@ -1,7 +1,7 @@
-"""Items drawn by lot, on which models are scored: which, when they are asked, and what they say.
+"""Audit items, a random sample on which models are scored: which they are, when they are asked, and the scores.
 
 They are never chosen by a strategy nor trained on, so a score on them is unbiased:
-docs/accuracy-and-stopping.md. Everything here follows from the seed and from the answers; nothing is drawn twice.
+docs/accuracy-and-stopping.md. Everything here follows from the seed and from the answers.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,8 +15,9 @@ from scipy.special import ndtri
 
 from understudy.errors import UnderstudyError
 
-STREAM: Final = 0x61756469  # keeps these draws apart from others of the same seed
-MOST: Final = 0.5  # share; beyond it two audit questions would follow each other
+STREAM: Final = 0x61756469  # keeps these random numbers apart from others of the same seed
+LATER_STREAM: Final = 0x61756470  # the same for what is drawn later from items that are there already
+MAX_SHARE: Final = 0.5  # of audit items; beyond it two would have to follow each other
 CONFIDENCE: Final = 0.95
 ROUNDING: Final = 1e-9  # 0.1 * 70 is a little more than 7
 
@@ -27,26 +28,36 @@ ROUNDING: Final = 1e-9  # 0.1 * 70 is a little more than 7
 def audit_rows(
     n_items: int, share: float, seed: int, excluded: Collection[int] = frozenset(), first_row: int = 0
 ) -> tuple[int, ...]:
-    """The rows drawn by lot among `first_row` to `n_items` - 1, in the order in which they are to be asked.
+    """A random sample of the rows `first_row` to `n_items` - 1, in the order in which they are to be asked.
 
-    `excluded` rows had a label before the draw; the share is one of the others, rounded up. A pool that grew has
-    a draw for each time: `first_row` is where the new rows begin, and what was drawn before stays.
+    `excluded` rows had a label before; the share is of the others, rounded up. A pool that grows has one such sample
+    for each time: `first_row` is where the new rows begin, and earlier samples stay as they are.
     """
     _require_share(share)
     if not 0 <= first_row <= n_items:
-        raise UnderstudyError(f"new rows begin at {first_row}, but the pool has {n_items}; give 0 to {n_items}")
+        raise UnderstudyError(f"first_row must be from 0 to {n_items}, the size of the pool; got {first_row}")
     order = first_row + np.random.default_rng([seed, STREAM, first_row]).permutation(n_items - first_row)
     left = [row for row in order.tolist() if row not in excluded]
     return tuple(left[: ceil(share * len(left) - ROUNDING)])
 
 
-def next_in_turn(draws: Sequence[Sequence[int]], asked: Collection[int], skipped: Sequence[int] = ()) -> int | None:
-    """The audit row to ask next: of the draw that is furthest behind, so that each counts by its share of the pool.
+def more_audit_rows(rows: Sequence[int], count: int, seed: int, drawn_before: int) -> tuple[int, ...]:
+    """A random sample of these rows, in the order in which they are to be asked; all of them if `count` is larger.
 
-    `draws` has one order of rows for each time the pool grew. `asked` are those that the lot has asked for: answered,
-    set aside, or with somebody now. A row that got its label otherwise, by an import say, is asked in its turn all
-    the same: if labels moved the turns, those who label could move the score. `skipped` are at the back of the queue,
-    in the order they were skipped; leave out those that are with somebody again. None: all are answered or set aside.
+    For a share that is raised: give the rows that nobody ever labelled. A row that models were trained on cannot
+    measure them. `drawn_before` is how many samples there are already: each has random numbers of its own.
+    """
+    order = np.random.default_rng([seed, LATER_STREAM, drawn_before]).permutation(len(rows))
+    return tuple(rows[place] for place in order[:count].tolist())
+
+
+def next_in_turn(draws: Sequence[Sequence[int]], asked: Collection[int], skipped: Sequence[int] = ()) -> int | None:
+    """The audit row to ask next: of the sample that is furthest behind, so that each counts by its share of the pool.
+
+    `draws` has one sample for each time the pool grew or the share was raised. `asked` are the rows that were asked as
+    audit items: answered, refused, or leased now. A row that got its label otherwise, by an import say, is asked in its
+    turn all the same: if labels moved the turns, those who label could move the score. `skipped` are at the back of
+    the queue, in the order they were skipped; leave out those that are leased again. None: all are answered or refused.
     """
     left = [[row for row in draw if row not in asked] for draw in draws]
     behind = [(1 - len(rows) / len(draw), i) for i, (draw, rows) in enumerate(zip(draws, left, strict=True)) if rows]
@@ -56,10 +67,10 @@ def next_in_turn(draws: Sequence[Sequence[int]], asked: Collection[int], skipped
 
 
 def counted_rows(draws: Sequence[Sequence[int]], asked: Collection[int], answered: Collection[int]) -> list[int]:
-    """The audit rows that a score is made of: those that the lot has asked for and that have a label.
+    """The audit rows that a score is made of: those that were asked as audit items and have a label.
 
-    Rows set aside (skipped, don't know, bad) have none and are missing; say how many. A label of an audit row that
-    the lot has not come to, because somebody picked it, is a label but not a sample, and waits for its turn.
+    Refused rows (skipped, don't know, bad) have none and are missing; tell people how many. The label of an audit row
+    that somebody picked before its turn is a label but not part of the sample, until its turn comes.
     """
     return [row for draw in draws for row in draw if row in asked and row in answered]
 
@@ -82,8 +93,8 @@ def audit_is_due(asked_by_choice: int, asked_by_audit: int, share: float, *, aft
 
 
 def _require_share(share: float) -> None:
-    if not 0 <= share <= MOST:
-        raise UnderstudyError(f"the audit share is {share}; give one from 0 to {MOST}")
+    if not 0 <= share <= MAX_SHARE:
+        raise UnderstudyError(f"the audit share must be from 0 to {MAX_SHARE}; got {share}")
 
 
 # What they say
@@ -121,7 +132,7 @@ class Change:
 def wilson(right: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """The shares p that `right` of `n` do not contradict: (p - right/n)² <= z² p (1 - p) / n. (0, 1) for n = 0."""
     if not 0 <= right <= n:
-        raise UnderstudyError(f"{right} of {n} cannot be right; give 0 <= right <= n")
+        raise UnderstudyError(f"right must be from 0 to n; got {right} of {n}")
     if n == 0:
         return 0.0, 1.0
     z = _z(confidence)
@@ -173,5 +184,5 @@ def _hits(predictions: Float[np.ndarray, "n c"], labels: Mapping[int, int], n_ro
 
 def _z(confidence: float) -> float:
     if not 0 < confidence < 1:
-        raise UnderstudyError(f"the confidence is {confidence}; give one between 0 and 1, 0.95 for instance")
+        raise UnderstudyError(f"the confidence must be between 0 and 1, 0.95 for instance; got {confidence}")
     return float(ndtri((1 + confidence) / 2))

@@ -46,6 +46,8 @@ class Chooser:
         if move.added:
             features, probs = self.describe_rows(len(self.surrogate), move.added, self.surrogate.n_classes)
             self.surrogate.extend(features, probs).skip(list(move.audit_rows))
+        elif move.audit_rows:
+            self.surrogate.skip(list(move.audit_rows))
         elif move.item is None:
             self.surrogate.add_class()
         elif move.before != move.after:

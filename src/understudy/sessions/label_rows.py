@@ -10,6 +10,7 @@ import numpy as np
 
 from understudy.data.pool import Pool
 from understudy.labels.export_data import ExportData, LabelRow
+from understudy.sessions.calibrations import audit_labels, calibration_of_model
 from understudy.sessions.log.events import Ask, Event
 from understudy.sessions.record import Decisions, Mark, Record
 from understudy.sessions.training.artifacts import Artifacts
@@ -43,8 +44,13 @@ class RecordCopy:
         return record
 
 
-def collect_labels(record: Record, pool: Pool, artifacts: Artifacts | None = None) -> ExportData:
-    """What can be exported now. Call it while nothing changes: it takes milliseconds, rows are made when written."""
+def collect_labels(
+    record: Record, pool: Pool, artifacts: Artifacts | None = None, *, is_raw: bool = False
+) -> ExportData:
+    """What can be exported now. Call it while nothing changes: it takes milliseconds, rows are made when written.
+
+    Probabilities are calibrated by the audit items of this moment, unless they are to be `is_raw`.
+    """
     last = next((event for event in reversed(record.trainings) if event.data.get("predictions")), None)
     data: Mapping[str, Any] = {} if last is None else last.data
     read = model_file = None
@@ -61,6 +67,8 @@ def collect_labels(record: Record, pool: Pool, artifacts: Artifacts | None = Non
         model=data.get("model"),
         model_file=model_file,
         about_model={name: data[name] for name in ("until", "labels", "learner", "source") if name in data},
+        calibrate=partial(calibration_of_model, labels=audit_labels(record), training=data),
+        is_raw=is_raw,
     )
 
 
@@ -91,7 +99,7 @@ def _rows_of_item(record: Record, name: str, item: int) -> Iterator[LabelRow]:
     for decision, kept in REFUSALS.items():
         made += [(seq, decision, who, None) for who, seq in getattr(decisions, kept).items()]
     made += [(_flag_seq(decisions, who), "flagged", who, None) for who in decisions.flags]
-    times = {event.seq: event.at for event in decisions.events}
+    times = {event.seq: event.given_at for event in decisions.events}
     made.sort(key=lambda each: each[:3])
     for seq, decision, who, mark in made:
         asked, ask = _find_ask(record, item, who, seq, mark)

@@ -14,6 +14,7 @@ import numpy as np
 
 from understudy.errors import Conflict, NotStored, UnderstudyError
 from understudy.projects.project import Project
+from understudy.sessions.calibrations import audit_labels, folds_for
 from understudy.sessions.chooser import Chooser
 from understudy.sessions.log.events import Event
 from understudy.sessions.models import Models, best_influence, setup_options
@@ -96,14 +97,14 @@ class Learning:
     def next_training(self) -> int | None:
         """The number of labels at which the next training starts; None while a second class is missing."""
         record, settings = self.record, self.record.settings
-        tried = [event.data["labels"] for event in (*record.trainings[-1:], *record.failures[-1:])]
+        tried = self._labels_tried()
         seen = sum(count > 0 for count in record.usable_counts.values())
         last = max(tried, default=0) or None
         wanted = labels_at_next_training(
             len(record.usable), seen, last, settings.retrain_growth, settings.retrain_at_most
         )
-        if wanted is None or last is not None or not record.trainings:
-            return wanted
+        if wanted is None or last is not None or not record.trainings or record.trainings[-1].data["labels"]:
+            return wanted  # at once, where the last model learnt from labels, with other features
         # Predictions that were brought along are not given up for a model of two labels.
         return max(wanted, min(settings.retrain_at_most, LABELS_PER_CLASS * len(record.classes)))
 
@@ -124,8 +125,13 @@ class Learning:
         parts = [record.effective.keys(), record.bad.keys(), record.unknown.keys(), record.skipped.keys()]
         if sum(len(part) for part in parts) < record.n_items or len(set().union(*parts)) < record.n_items:
             return False
-        tried = [event.data["labels"] for event in (*record.trainings[-1:], *record.failures[-1:])]
-        return len(record.usable) > max(tried, default=0)
+        return len(record.usable) > max(self._labels_tried(), default=0)
+
+    def _labels_tried(self) -> list[int]:
+        """How many labels the last trainings on the features in use had, the last that failed included."""
+        record = self.record
+        last = (*record.trainings[-1:], *record.failures[-1:])
+        return [event.data["labels"] for event in last if record.knows_features(event)]
 
     def train(self) -> None:
         """Train now, unless a training runs."""
@@ -150,6 +156,7 @@ class Learning:
             surrogate=setup_options(self.project, len(self.project.pool))[1],
             classes=tuple(record.classes) or ("",),
             encoder=self.project.encoder,
+            folds=folds_for(len(audit_labels(record))),
         )
         self.job_start, self.is_busy = len(self.since), True
         try:
@@ -191,6 +198,7 @@ class Learning:
         with self.lock:
             if self.is_stopped:
                 return
+            reason = reason.replace(str(self.project.folder), self.project.name)  # annotators read it
             event = Event("training_failed", data={"reason": reason, "until": job.until, "labels": len(job.rows)})
             try:
                 self._store(event)
@@ -225,7 +233,7 @@ class Learning:
             "model": trained.model, "predictions": trained.predictions, "until": job.until, "labels": len(job.rows),
             "learner": job.learner, "seconds": trained.seconds,
             "source": "learner" if job.predictions is None else "given", "best_influence": promise,
-            "asked_accuracy": right / judged if judged else None,
+            "asked_accuracy": right / judged if judged else None, "calibration": trained.calibration,
         }  # fmt: skip
         self._store(Event("trained", data=data))
         if len(self.models.guesses) == len(self.record.trainings):

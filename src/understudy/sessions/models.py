@@ -40,11 +40,15 @@ class Models:
     def reload(self, ledger: Ledger) -> None:
         """Take over the models that the record now has, the last with this ledger."""
         self.ledger = ledger
-        self.guesses: list[dict[int, int] | None] = [self._guesses_of(event) for event in self.record.trainings]
+        self.look_up_guesses()
         last = self.record.trainings[-1] if self.record.trainings else None
         kept = None if last is None else self.artifacts.predictions(last.data["predictions"])
         self.probs = None if kept is None else kept.probs
         self.knows = frozenset[int]() if kept is None else frozenset(kept.trained_on.tolist())
+
+    def look_up_guesses(self) -> None:
+        """Find out what every model said of the audit items that there are now."""
+        self.guesses: list[dict[int, int] | None] = [self._guesses_of(event) for event in self.record.trainings]
 
     # -- the last one -------------------------------------------------------------------------------------
 
@@ -74,7 +78,7 @@ class Models:
         """What the model in use predicts for items that came after it; all classes alike where it cannot be loaded."""
         event = self.record.trainings[-1]
         uniform = np.full((count, n_classes), 1 / n_classes, np.float32)
-        if event.data["model"] is None:
+        if event.data["model"] is None or not self.record.knows_features(event):
             return uniform
         try:
             model = load_model(self.artifacts.path(event.data["model"]))
@@ -99,10 +103,12 @@ class Models:
             surrogate = Surrogate.restore(features, setup, check=False)
             while surrogate.n_classes < max(1, len(self.record.settings.classes)):
                 surrogate.add_class()
-            return surrogate.skip(list(self.record.audit_rows))
+            later = self.record.later_audit_rows  # a move says when they became audit items
+            return surrogate.skip([row for row in self.record.audit_rows if row not in later])
         event = self.record.trainings[-1]
         folder = find_anchor(self.project.work, event.data["until"], event.data["predictions"])
-        if folder is not None:
+        # Of a model of other features, what it predicted is still true; a surrogate on those features is of no use.
+        if folder is not None and self.record.knows_features(event):
             state = read_arrays(folder)
         else:
             kept = self.artifacts.predictions(event.data["predictions"])

@@ -14,9 +14,9 @@ from itertools import takewhile
 from typing import Literal, TypeVar
 
 from understudy.core.ledger import Answer, Ledger
+from understudy.errors import Conflict, UnderstudyError
 from understudy.projects.settings import Settings
-from understudy.sessions.agreement import majority
-from understudy.sessions.log.events import DECISIONS, Ask, Event, Source
+from understudy.sessions.log.events import DECISIONS, SOURCE_ANNOTATOR, Ask, Event, Source
 
 ItemState = Literal["open", "pending", "told", "skipped", "dropped", "audit"]  # what an item is to the surrogate
 GIVES_UP_LABEL = frozenset({"dont_know", "bad"})
@@ -64,9 +64,14 @@ class Decisions:
         who, data = event.annotator or "", event.data
         if event.kind in ("labelled", "relabelled"):
             self.marks[who] = Mark(
-                data["label"], event.seq, event.at, data.get("source", "person"), data.get("seconds"),
-                data.get("guess"), data.get("model"),
-            )  # fmt: skip
+                data["label"],
+                event.seq,
+                at=event.given_at,
+                source=data.get("source", "person"),
+                seconds=data.get("seconds"),
+                guess=data.get("guess"),
+                model=data.get("model"),
+            )
             for refusals in (self.skipped, self.unknown, self.bad):
                 refusals.pop(who, None)
         elif event.kind == "skipped":
@@ -98,30 +103,43 @@ class Decisions:
 
 @dataclass(frozen=True)
 class Move:
-    """An item changed its state. Without an item: so many items were `added`, or there is one class more."""
+    """An item changed its state.
+
+    Without an item: so many items were `added`, or unlabelled ones became audit items, or there is one class more.
+    """
 
     item: int | None = None
     before: tuple[ItemState, int | None] = ("open", None)
     after: tuple[ItemState, int | None] = ("open", None)
     judge: bool = True  # whether a label counts in how often the learner is right
     added: int = 0
-    audit_rows: tuple[int, ...] = ()  # the audit items among those added
+    audit_rows: tuple[int, ...] = ()  # the audit items among those added, or those that became audit items
 
 
 class Record:
     """The state of a project after some events, brought up to date by `apply`, one event at a time."""
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know nothing yet."""
         self.settings = Settings()
+        self.folder_labels: bool | None = None  # what a restart chose; None: there was none
+        self.classes_of_people: list[str] = []  # those that annotators added
         self.classes: list[str] = []
         self.n_items = 0
-        self.audit_draws: list[tuple[int, ...]] = []  # one for each time the pool grew, in the order they are asked
+        # One for each time the pool grew or the share was raised, in the order they are asked.
+        self.audit_draws: list[tuple[int, ...]] = []
+        self.later_audit_rows: set[int] = set()  # those that were in the pool before they became audit items
         self.seq = 0
         self.leases: dict[int, Lease] = {}
         self.asks: dict[int, Event] = {}  # by which an item was last asked
         self.last_ask: dict[str, Ask] = {}  # of each annotator
         self.audited_by: dict[int, str] = {}  # which annotator an audit item was last given to
         self.asked: dict[Ask, dict[int, None]] = {"choice": {}, "audit": {}, "second": {}, "again": {}}
+        self.features_version: str | None = None  # of the features in use; None for those the project was made with
+        self.features_since = 0  # the event by which they came into use
         self.trainings: list[Event] = []
         self.failures: list[Event] = []
         self.annotators: dict[str, None] = {}
@@ -162,6 +180,16 @@ class Record:
         """An audit item's label by the annotator it was given to: a label that came otherwise is not a sample."""
         mark = self.decisions(item).marks.get(self.audited_by.get(item, ""))
         return None if mark is None else mark.label
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nobody has decided anything about any item, apart from labels that came with the data."""
+        return not any(
+            event.seq not in self.undone
+            for name, events in self.events_by_annotator.items()
+            if name != SOURCE_ANNOTATOR
+            for event in events
+        )
 
     def is_audit(self, item: int) -> bool:
         return item in self._audit
@@ -233,6 +261,11 @@ class Record:
         ledger.is_dropped[list(self.bad)] = True
         return ledger
 
+    def knows_features(self, event: Event) -> bool:
+        """Whether a training, or one that failed, was on the features in use now."""
+        # By when it began: a failure that could not be stored has no number.
+        return bool(event.data["until"] >= self.features_since)
+
     # -- what happens -------------------------------------------------------------------------------------
 
     def items_of(self, event: Event) -> list[int]:
@@ -257,6 +290,8 @@ class Record:
             moves.append(Move())
         if event.kind == "items_added":
             moves.append(Move(added=event.data["count"], audit_rows=tuple(event.data["audit"])))
+        if event.kind == "settings_changed" and event.data["audit"]:
+            moves.append(Move(audit_rows=tuple(event.data["audit"])))
         return moves
 
     def _is_judged(self, item: int, before: ItemState, after: ItemState) -> bool:
@@ -267,7 +302,10 @@ class Record:
         self.seq = event.seq
         if event.annotator is not None:
             self.annotators.setdefault(event.annotator)
-        if event.kind == "created":
+        if event.kind == "restarted":
+            self._begin()
+            self.seq, self.folder_labels = event.seq, event.data["folder_labels"]
+        if event.kind in ("created", "restarted"):
             self.settings = Settings.from_json(event.data["settings"])
             self.classes = list(event.data["classes"])
             self.n_items = event.data["n_items"]
@@ -277,6 +315,15 @@ class Record:
             self._add_audit_rows(event.data["audit"])
         elif event.kind == "class_added":
             self.classes.append(event.data["name"])
+            if event.annotator is not None:
+                self.classes_of_people.append(event.data["name"])
+        elif event.kind == "settings_changed":
+            self.settings = Settings.from_json({**self.settings.to_json(), **event.data["settings"]})
+            if event.data["audit"]:
+                self.later_audit_rows.update(event.data["audit"])
+                self._add_audit_rows(event.data["audit"])
+        elif event.kind == "encoder_changed":
+            self.features_version, self.features_since = event.data["features"], event.seq
         elif event.kind == "asked":
             self._ask(event)
         elif event.kind in ("lease_expired", "released"):
@@ -381,7 +428,9 @@ class Replay:
 
 
 def replay_events(events: Sequence[Event]) -> Replay:
-    """Apply the events of a whole log."""
+    """Apply the events of a whole log; those before a restart are void."""
+    restarts = [place for place, event in enumerate(events) if event.kind == "restarted"]
+    events = events[restarts[-1] :] if restarts else events
     trained = [event for event in events if event.kind == "trained"]
     until = trained[-1].data["until"] if trained else 0
     record, moves = Record(), list[Move]()
@@ -395,6 +444,23 @@ def replay_events(events: Sequence[Event]) -> Replay:
     if not trained:  # the surrogate begins with all items, whenever they came
         moves = [move for move in moves if not move.added]
     return Replay(record, record.to_ledger() if ledger is None else ledger, moves)
+
+
+def require_untouched(record: Record, where: str) -> None:
+    """An error where somebody has decided something, so that it is too late for another choice about folders."""
+    if not record.is_untouched:
+        raise Conflict(
+            f"items of {where} are labelled or skipped already, so it stays as it is whether its folders are classes; "
+            "for another choice undo those, or begin another project with --project"
+        )
+
+
+def majority(labels: Iterable[int]) -> int:
+    """The most frequent label; of equally frequent ones the one that came first. In the order of arrival."""
+    counts = Counter(labels)  # keeps that order
+    if not counts:
+        raise UnderstudyError("a majority needs labels; give at least one")
+    return max(counts, key=lambda label: counts[label])
 
 
 def _put(index: dict[int, T], item: int, value: T | None) -> None:

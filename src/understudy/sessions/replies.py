@@ -1,7 +1,8 @@
 """What a session answers, in plain values: the page and other programs get these as JSON, field by field."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from understudy.data.encoders.choice import FeaturesNote
 from understudy.sessions.log.events import Ask, Source
 
 
@@ -26,6 +27,7 @@ class Question:
     ask: Ask | None = None  # shown as "audit" and so on only where that does not influence the answer
     lease_seconds: float | None = None  # how long it is kept for this annotator
     lease_until: float | None = None  # the same as a time, seconds since 1970
+    lease: int | None = None  # the number of the event by which it was leased: the later, the larger
     suggestion: int | None = None  # the likeliest class; null for audit items and before there is a model
     confidence: float | None = None
     flagged: bool = False
@@ -67,6 +69,28 @@ class Training:
 
 
 @dataclass(frozen=True)
+class CalibrationStatus:
+    """How far the confidences that are shown can be believed, in one sentence for people."""
+
+    rough: bool  # fewer than 30 audit items have an answer
+    audited: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """What the audit items of a project can show once all have an answer."""
+
+    items: int
+    share: float  # of the pool
+    half_width: float | None  # of the accuracy's interval, for a model that is right on 90 %; null without items
+    least: int  # audit items that "enough" needs at least
+    usual: int  # where two models differ on one item in twenty
+    raise_to: float | None  # a share with which "enough" could come; null where it can already, or never
+    line: str
+
+
+@dataclass(frozen=True)
 class Status:
     """The numbers that are always on the page."""
 
@@ -92,6 +116,23 @@ class Status:
     online: list[str]
     suspicious: int  # labels that wait for a review
     version: int  # grows whenever something changed
+    features: FeaturesNote | None = None  # what the features are, and how better ones are had; null while preparing
+    calibration: CalibrationStatus | None = None  # null before there is a model
+    audit: AuditPlan | None = None  # null while features are being made
+    folders: "Folders | None" = None  # folders that may be classes; null once somebody has labelled
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Folders of images that may be classes, and what they are taken for now: that can still be changed."""
+
+    taken_for: str  # "classes", "folders", or "undecided", which is as folders
+    count: int
+    names: list[str]  # the first of them
+    items: int  # images in them
+    loose: int  # images beside them
+    looks: str | None  # what they look like where they are hardly classes
+    line: str  # all of this in a line
 
 
 @dataclass(frozen=True)
@@ -162,7 +203,17 @@ class Likely:
     id: str
     kind: str
     text: str | None
-    probability: float
+    probability: float  # calibrated
+
+
+@dataclass(frozen=True)
+class GridOffer:
+    """Likely items of one class to confirm at once, what is promised of them, and why there are not more."""
+
+    items: list[Likely]
+    promised: float | None  # share of them that is right, as far as audit items can show; null: nothing is promised
+    likely: int  # how many items there are that are likeliest of this class
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -180,11 +231,33 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Hint:
-    """Whether to go on: "start", "go on", "slowing" or "enough", and why, in a sentence or two."""
+    """What to do: "start", "go on", "slowing", "enough", "weak" or "untrained", and why, in a sentence or two."""
 
     advice: str
     line: str
     promise: float | None  # what the best next label still explains, as a share of the first one's
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """The last model on the audit items of one class: how many it has right, of how many, and Wilson's interval."""
+
+    label: int
+    right: int
+    audited: int
+    accuracy: float | None  # null without audit items of the class
+    low: float | None
+    high: float | None
+    predicted: int  # audit items that the model takes for this class, rightly or not
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """A cell of the confusion matrix: audit items with this label that the last model takes for that class."""
+
+    label: int
+    predicted: int
+    count: int
 
 
 @dataclass(frozen=True)
@@ -241,6 +314,31 @@ class Progress:
     people: list[Person]
     agreement: Agreement | None
     failures: list[str]  # trainings that failed, latest last
+    by_class: list[ClassScore] = field(default_factory=list)  # empty while no audit item has been scored
+    confusions: list[Confusion] = field(default_factory=list)  # all that are not zero, right ones too
+
+
+@dataclass(frozen=True)
+class SettingShown:
+    """A setting of the project. `fixed` says why it stays as it is; null: it may be changed."""
+
+    name: str
+    value: bool | int | float | str | list[str] | None
+    default: bool | int | float | str | list[str] | None
+    meaning: str
+    kind: str  # "number", "whole number", "flag", "choice" or "text"
+    least: float | None
+    most: float | None
+    choices: list[str] | None
+    fixed: str | None
+
+
+@dataclass(frozen=True)
+class ProjectSettings:
+    """All settings, and what the last change means, in sentences."""
+
+    settings: list[SettingShown]
+    notes: list[str]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Labels that surprise: what the other labels would have said of each item, had its own not been given.
+"""Surprising labels: what the other labels would predict for each item, without its own.
 
 All labelled rows are judged alike, whether the learner was trained on them or not: a sparse Gaussian process of the
 labels over the features, and its exact leave-one-out means. The learner itself would not do, for it has seen
@@ -16,18 +16,18 @@ from scipy.spatial.distance import cdist
 
 from understudy.errors import UnderstudyError
 
-NOISE: Final = 0.1  # variance of a label: any of them may be wrong, so a single neighbour never decides
-WIDTHS: Final = (0.25, 0.35, 0.5, 0.7, 1.0)  # in mean distances; the one that foretells the labels best is taken
-BASIS: Final = 500
-TRIED: Final = 1_000  # labels on which the widths are tried
+LABEL_NOISE: Final = 0.1  # variance of a label: any of them may be wrong, so a single neighbour never decides
+WIDTHS: Final = (0.25, 0.35, 0.5, 0.7, 1.0)  # in mean distances; the one that predicts the labels best is taken
+BASIS_SIZE: Final = 500
+MAX_LABELS_TRIED: Final = 1_000  # when a width is chosen
 JITTER: Final = 1e-8
-SUSPICIOUS: Final = 0.3  # surprise from which a label is worth a second look
+LEAST_SURPRISE: Final = 0.3  # from which a label is worth a second look
 STREAM: Final = 0x72657669
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A label that the others speak against. `surprise` is the lead of what they expect over what was given."""
+    """A label that the others contradict. `surprise` is the lead of the class they expect over the label."""
 
     row: int
     label: int
@@ -39,7 +39,7 @@ def surprises(
     features: Float[np.ndarray, "q d"], labels: Int[np.ndarray, "q"], n_classes: int, seed: int = 0
 ) -> tuple[Int[np.ndarray, "q"], Float[np.ndarray, "q"]]:
     """What the other labelled rows expect of each, and the lead of that over its label, from 0 to 1. O(q k²)."""
-    return judged(expectations(features, labels, n_classes, seed), labels)
+    return judge_labels(expectations(features, labels, n_classes, seed), labels)
 
 
 def expectations(
@@ -50,29 +50,33 @@ def expectations(
         return np.zeros((0, n_classes))
     features = features.astype(np.float64) - features.mean(0, dtype=np.float64)
     order = np.random.default_rng([seed, STREAM]).permutation(len(features))
-    distances = cdist(features[order], features[order[:BASIS]])  # the basis comes first
+    distances = cdist(features[order], features[order[:BASIS_SIZE]])  # the basis comes first
     typical = float(distances.mean()) or 1.0  # features that say nothing: any width says so
-    some, truth = labels[order[:TRIED]], np.eye(n_classes)[labels[order[:TRIED]]]
+    some, truth = labels[order[:MAX_LABELS_TRIED]], np.eye(n_classes)[labels[order[:MAX_LABELS_TRIED]]]
     errors = [
-        float(np.square(truth - loo(*whitened(distances[:TRIED], width * typical), some, n_classes)).sum())
+        float(
+            np.square(
+                truth - leave_one_out(*whiten(distances[:MAX_LABELS_TRIED], width * typical), some, n_classes)
+            ).sum()
+        )
         for width in WIDTHS
     ]
     means = np.empty((len(labels), n_classes))
     best = WIDTHS[int(np.argmin(errors))]
-    means[order] = loo(*whitened(distances, best * typical), labels[order], n_classes)
+    means[order] = leave_one_out(*whiten(distances, best * typical), labels[order], n_classes)
     return means
 
 
-def whitened(distances: Float[np.ndarray, "q k"], width: float) -> tuple[np.ndarray, np.ndarray]:
+def whiten(distances: Float[np.ndarray, "q k"], width: float) -> tuple[np.ndarray, np.ndarray]:
     """Rows in terms of the first k of them, as the surrogate has them: w = L⁻¹ k (q, k), and ν = 1 - |w|² + noise."""
     kernel = np.exp(-np.square(distances / width))
     among = kernel[: distances.shape[1]]
     L = cholesky((among + among.T) / 2 + JITTER * np.eye(len(among)), lower=True)
     W = solve_triangular(L, kernel.T, lower=True).T
-    return W, np.maximum(1 - np.square(W).sum(1), 0.0) + NOISE
+    return W, np.maximum(1 - np.square(W).sum(1), 0.0) + LABEL_NOISE
 
 
-def loo(
+def leave_one_out(
     W: Float[np.ndarray, "q k"], nu: Float[np.ndarray, "q"], labels: Int[np.ndarray, "q"], n_classes: int
 ) -> Float[np.ndarray, "q c"]:
     """Means of one-hot labels by sparse regression on all other rows, for every row at once. O(q k²).
@@ -104,7 +108,7 @@ def without_own(
     return targets - np.where(told, 1 / np.where(told, left, 1.0), 0.0)[:, None] * (targets - mean)
 
 
-def judged(
+def judge_labels(
     means: Float[np.ndarray, "q c"], labels: Int[np.ndarray, "q"]
 ) -> tuple[Int[np.ndarray, "q"], Float[np.ndarray, "q"]]:
     """The expected class of each row, and by how much its share exceeds that of the given one."""
@@ -121,14 +125,14 @@ def suspects(
     expected: Int[np.ndarray, "q"],
     surprise: Float[np.ndarray, "q"],
     kept: Mapping[int, int],
-    least: float = SUSPICIOUS,
+    least: float = LEAST_SURPRISE,
 ) -> list[Suspect]:
     """Labels that are surprising enough for a review, worst first.
 
     `kept`: labels that a review found right, by row. They do not come again, unless they were changed since.
     """
     if not 0 <= least <= 1:
-        raise UnderstudyError(f"the least surprise is {least}; give one from 0 to 1")
+        raise UnderstudyError(f"the least surprise must be from 0 to 1; got {least}")
     found = [
         Suspect(row, label, other, size)
         for row, label, other, size in zip(

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,19 +16,24 @@ from understudy.data.class_names import check_class
 from understudy.data.items import make_printable
 from understudy.errors import Conflict, NotFound, NotStored, PoolExhausted, UnderstudyError
 from understudy.labels.imported_labels import MAX_CLASSES, Imported, ImportedLabel, check_new_classes
+from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
 from understudy.sessions import views, why
+from understudy.sessions.calibrations import ShownCalibration, audit_labels
+from understudy.sessions.chance import Guesswork
 from understudy.sessions.learning import Learning
 from understudy.sessions.log.events import Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
 from understudy.sessions.models import Models
-from understudy.sessions.record import Lease, Move, Replay, replay_events
+from understudy.sessions.record import Lease, Move, Replay, replay_events, require_untouched
 from understudy.sessions.replies import (
     Doubt,
     Entry,
+    GridOffer,
     ItemCard,
     Likely,
     Progress,
+    ProjectSettings,
     Question,
     Shown,
     Status,
@@ -37,12 +42,16 @@ from understudy.sessions.replies import (
     Undone,
     Why,
 )
+from understudy.sessions.settings_changes import describe_change, settings_event, show_settings
 from understudy.sessions.training.trainer import Trainer
 from understudy.sessions.turns import Turns
 
 MAX_ITEMS: Final = 100  # confirmed in one call
 MAX_NAME_LENGTH: Final = 64  # of an annotator and of a key
 LABELS_PER_BATCH: Final = 1_000  # of an import, stored in one transaction
+ESSENCE: Final = ("label", "items", "name", "what", "on", "note", "settings")  # data by which a call is the same
+MIN_WAIT_SECONDS: Final = 1.0  # from which a decision that waited for the server keeps its own time
+MAX_WAIT_SECONDS: Final = 366 * 86_400.0
 SAME_KIND: Final = {"relabelled": "labelled"}  # a label that is sent twice finds itself there the second time
 log = logging.getLogger(__name__)
 
@@ -61,7 +70,9 @@ class Session:
     ) -> None:
         self.project, self.record, self.models = project, replay.record, models
         self.suspicious = 0  # labels that the last review found surprising
+        self._cross_checked: tuple[str | None, Guesswork] | None = None  # of the model with this version
         self.turns = Turns(self.record)
+        self._shown = ShownCalibration()
         self._log, self._clock = events, clock
         self._lock = threading.RLock()
         self._changed = threading.Condition()
@@ -69,6 +80,7 @@ class Session:
         self._online: Counter[str] = Counter()
         self._deadlines = {item: clock() + lease.seconds for item, lease in self.record.leases.items()}
         self._closed = False
+        self._last_trouble = ""  # why nobody could be asked, as it was last said
         self.learning = Learning(
             project, models, replay, trainer, lock=self._lock,
             store=self._store, note_change=self._note_change, after_training=self.look_at_labels,
@@ -99,9 +111,16 @@ class Session:
             if not held:
                 return self._ask(annotator)
         except NotStored as error:  # earlier decisions are safe; nobody can be asked until the log can be written
-            return Question(None, reason=str(error))
+            return self._ask_nothing(error)
         self._deadlines[held[0].item] = self._clock() + held[0].seconds
         return self._question(held[0])
+
+    def _ask_nothing(self, error: NotStored) -> Question:
+        """No question, and why in words for annotators; those for whoever runs the server go to its output, once."""
+        if str(error) != self._last_trouble:
+            self._last_trouble = str(error)
+            log.warning("nobody can be asked: %s", error)
+        return Question(None, reason=error.public)
 
     def _ask(self, annotator: str) -> Question:
         turns = self.turns
@@ -154,46 +173,50 @@ class Session:
         seconds: float | None = None,
         suggestion: int | None = None,
         source: Source = "person",
+        ago: float = 0.0,
     ) -> Stored:
-        """Store an annotator's label. Anybody may label any item at any time."""
+        """Store an annotator's label. Anybody may label any item at any time.
+
+        `ago`: the seconds since it was decided, where it had to wait for the server; here and in the other decisions.
+        """
         with self._lock:
             self._require_label(label)
             data = {"label": label, "source": source, "seconds": seconds, "suggestion": suggestion}
-            return self._decide("labelled", item, annotator, key, data)
+            return self._decide("labelled", item, annotator, key, data, ago=ago)
 
-    def label_many(self, items: Sequence[int], label: int, annotator: str, key: str) -> Stored:
+    def label_many(self, items: Sequence[int], label: int, annotator: str, key: str, *, ago: float = 0.0) -> Stored:
         """Store the same label for several items at once; one undo takes all of them back."""
         if not 1 <= len(items) <= MAX_ITEMS or len(set(items)) < len(items):
             raise UnderstudyError(f"give 1 to {MAX_ITEMS} different items at once; got {len(items)}")
         with self._lock:
             self._require_label(label)
             _check_call(annotator, key)
-            data = {"label": label, "source": "grid", "batch": key}
+            data = {"label": label, "source": "grid", "batch": key, **_when(ago)}
             first, *others = (self._label_event(item, annotator, None, data) for item in items)
             first = replace(first, key=key, data={**first.data, "items": list(items)})
             return self._store_and_ask([first, *others], annotator)
 
-    def skip(self, item: int, annotator: str, key: str) -> Stored:
+    def skip(self, item: int, annotator: str, key: str, *, ago: float = 0.0) -> Stored:
         """Skip an item for now: it comes back when nothing else is left."""
         with self._lock:
-            return self._decide("skipped", item, annotator, key)
+            return self._decide("skipped", item, annotator, key, ago=ago)
 
-    def dont_know(self, item: int, annotator: str, key: str) -> Stored:
+    def dont_know(self, item: int, annotator: str, key: str, *, ago: float = 0.0) -> Stored:
         """Store that this annotator does not know the item's class."""
         with self._lock:
-            return self._decide("dont_know", item, annotator, key)
+            return self._decide("dont_know", item, annotator, key, ago=ago)
 
-    def bad(self, item: int, annotator: str, key: str) -> Stored:
+    def bad(self, item: int, annotator: str, key: str, *, ago: float = 0.0) -> Stored:
         """Leave an item out of everything: it is broken, private or off topic."""
         with self._lock:
-            return self._decide("bad", item, annotator, key)
+            return self._decide("bad", item, annotator, key, ago=ago)
 
-    def flag(self, item: int, annotator: str, key: str, *, on: bool = True, note: str = "") -> Stored:
+    def flag(self, item: int, annotator: str, key: str, *, on: bool = True, note: str = "", ago: float = 0.0) -> Stored:
         """Ask somebody to look at this item; it is still to be labelled."""
         with self._lock:
-            return self._decide("flagged", item, annotator, key, {"on": on, "note": note})
+            return self._decide("flagged", item, annotator, key, {"on": on, "note": note}, ago=ago)
 
-    def keep(self, item: int, annotator: str, key: str) -> Stored:
+    def keep(self, item: int, annotator: str, key: str, *, ago: float = 0.0) -> Stored:
         """Confirm a surprising label in a review."""
         with self._lock:
             self._require_item(item)
@@ -202,7 +225,7 @@ class Session:
             label = self.record.label_of(item) if known is None else known.data.get("label")
             if label is None and known is None:
                 raise NotFound(f"item {item} has no label to keep; label it first")
-            return self._decide("kept", item, annotator, key, {"label": label})
+            return self._decide("kept", item, annotator, key, {"label": label}, ago=ago)
 
     def put_back(self, what: str, annotator: str, key: str) -> Stored:
         """Let items be asked again that were skipped, or that people did not know."""
@@ -223,6 +246,28 @@ class Session:
             if known is None and len(self.record.classes) >= MAX_CLASSES:
                 raise Conflict(f"there are {MAX_CLASSES:,} classes already, the most that are possible")
             return self._store_and_ask([Event("class_added", None, annotator, key, {"name": name})], annotator)
+
+    def settings(self) -> ProjectSettings:
+        """The project's settings, with what each means."""
+        with self._lock:
+            return show_settings(self.record.settings)
+
+    def change_settings(self, changes: Mapping[str, Any], annotator: str, key: str) -> ProjectSettings:
+        """Change settings by name, for everybody, from now on; the settings then, and what the change means."""
+        _check_call(annotator, key)
+        with self._lock:
+            known = self._log.find(annotator, key)
+            event = settings_event(self.record, changes, annotator, key)
+            if known is not None:
+                _require_same(known, Event("settings_changed", data={"settings": dict(changes)}))
+                self._catch_up()
+            if known is not None or event is None:
+                return show_settings(self.record.settings)
+            before = self.record.settings
+            self._store(event)
+            self.project.adopt_settings(self.record.settings)
+            self.learning.train_if_due()
+            return show_settings(self.record.settings, describe_change(event, before, self.record))
 
     def undo(self, annotator: str, key: str) -> Undone:
         """Take back the annotator's last decision; the surrogate unlearns it, and the item is asked again."""
@@ -280,13 +325,16 @@ class Session:
         self._store(*events)
         return len(events)
 
-    def _decide(self, kind: Kind, item: int, annotator: str, key: str, data: dict[str, Any] | None = None) -> Stored:
+    def _decide(
+        self, kind: Kind, item: int, annotator: str, key: str, data: dict[str, Any] | None = None, *, ago: float = 0.0
+    ) -> Stored:
         self._require_item(item)
         _check_call(annotator, key)
+        known = (data or {}) | _when(ago)
         if kind == "labelled":
-            event = self._label_event(item, annotator, key, data or {})
+            event = self._label_event(item, annotator, key, known)
         else:
-            event = Event(kind, item, annotator, key, data or {})
+            event = Event(kind, item, annotator, key, known)
         return self._store_and_ask([event], annotator)
 
     def _label_event(self, item: int, annotator: str, key: str | None, data: dict[str, Any]) -> Event:
@@ -320,11 +368,12 @@ class Session:
             and undone.data.get("source") not in ("grid", "import")
         ):
             asked = self.record.asks.get(item)
-            if asked is not None and asked.annotator == annotator and item not in self.record.leases:
+            is_same = asked is not None and (asked.data["lease"] == "audit") == self.record.is_audit(item)
+            if asked is not None and is_same and asked.annotator == annotator and item not in self.record.leases:
                 try:
                     return self._lease(item, annotator, asked.data["lease"], asked.data["why"])
                 except NotStored as error:
-                    return Question(None, reason=str(error))
+                    return self._ask_nothing(error)
         return self._next(annotator)
 
     # -- what happened ------------------------------------------------------------------------------------
@@ -359,6 +408,10 @@ class Session:
                 self._deadlines[event.item] = self._clock() + event.data["seconds"]
             for item in items:
                 self.turns.update(item)
+            if event.kind == "settings_changed":
+                self.turns = Turns(self.record)
+                if event.data["audit"]:
+                    self.models.look_up_guesses()
         self.learning.follow(moves)
 
     def _require_item(self, item: int) -> None:
@@ -382,7 +435,7 @@ class Session:
 
     @property
     def _state(self) -> views.SessionState:
-        return views.SessionState(self.project, self.record, self.models, self.learning.chooser.surrogate)
+        return views.SessionState(self.project, self.record, self.models, self.learning.chooser.surrogate, self._shown)
 
     @property
     def _training(self) -> views.TrainingFacts:
@@ -396,8 +449,20 @@ class Session:
             )
 
     def progress(self) -> Progress:
+        checked = self._cross_check()
         with self._lock:
-            return views.progress(self._state, self._training, online=self.online)
+            return views.progress(self._state, self._training, online=self.online, checked=checked)
+
+    def _cross_check(self) -> Guesswork | None:
+        """What the labels say of each other, once for every model, where its audit items do not show it."""
+        with self._lock:
+            if not views.needs_cross_check(self._state):
+                return None
+            version, known = self.models.version, self._cross_checked
+            given = views.labels_to_review(self.record)
+        if known is None or known[0] != version:
+            known = self._cross_checked = (version, views.cross_check(self.project, given))
+        return known[1]
 
     def why(self, item: int) -> Why:
         with self._lock:
@@ -425,6 +490,17 @@ class Session:
             self._require_label(label)
             return views.likely_items(self._state, label, n)
 
+    def calibration(self) -> Calibration:
+        """What the confidences that are shown are calibrated by."""
+        with self._lock:
+            return views.calibration_shown(self._state, audit_labels(self.record))
+
+    def grid(self, label: int, at_most: int = 20) -> GridOffer:
+        """The likely items of a class to confirm at once: as many as can be believed."""
+        with self._lock:
+            self._require_label(label)
+            return views.grid_offer(self._state, label, at_most)
+
     def history(self, annotator: str, n: int = 50) -> list[Entry]:
         check_name(annotator)
         with self._lock:
@@ -447,6 +523,12 @@ class Session:
     @property
     def online(self) -> list[str]:
         return sorted(name for name, count in self._online.items() if count > 0)
+
+    def lease_of(self, annotator: str) -> tuple[int, int] | None:
+        """The item that is leased to an annotator, and the number of the event by which it was; None for nothing."""
+        with self._lock:
+            held = self.record.held_by(annotator)
+            return (held[0].item, held[0].seq) if held else None
 
     # -- who is here, what is new -------------------------------------------------------------------------
 
@@ -477,6 +559,12 @@ class Session:
         """Say where the project is served to whoever tries to open it a second time."""
         self._log.lock(url)
 
+    def seal(self) -> None:
+        """Store nothing any more, as nobody has decided anything: the project is about to begin anew."""
+        with self._lock:
+            require_untouched(self.record, str(self.project.folder))
+            self._closed = True
+
     def close(self) -> None:
         """Stop training and close the log. Every decision is in it."""
         self.learning.stop()
@@ -486,12 +574,21 @@ class Session:
         self._note_change()
 
 
+def _when(ago: float) -> dict[str, float]:
+    """When a decision was made that had to wait, for its event; nothing where it came at once.
+
+    An annotator's clock may be wrong, so only how long it waited counts: never less than nothing, a year at most.
+    """
+    waited = min(ago, MAX_WAIT_SECONDS)
+    return {"given_at": time.time() - waited} if waited >= MIN_WAIT_SECONDS else {}
+
+
 def _require_same(stored: Event, sent: Event) -> None:
     """Refuse a key that comes with something else than it came with before."""
 
     def essence(event: Event) -> tuple[Any, ...]:
         kind = SAME_KIND.get(event.kind, event.kind)
-        return kind, event.item, *(event.data.get(name) for name in ("label", "items", "name", "what", "on", "note"))
+        return kind, event.item, *(event.data.get(name) for name in ESSENCE)
 
     if essence(stored) != essence(sent):
         raise Conflict(f"the key {sent.key!r} was used for something else; make a new one for every decision")

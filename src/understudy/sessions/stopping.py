@@ -1,7 +1,10 @@
-"""Whether to go on labelling: an honest hint from the audit scores and from what the next labels promise.
+"""Whether to go on labelling: a hint from the audit scores and from what the next labels promise.
 
 The rules, all of them (docs/accuracy-and-stopping.md says how often they err):
 
+- untrained: the last two trainings failed; or from 40 labels on the model gives all items one class, or is not better
+  than guessing on 30 audit items though the labels can be told from the features.
+- weak: from 40 labels on, neither the audit items nor the labels cross-checked show that it is better than guessing.
 - start: there is no model yet.
 - enough: for the last two models, half as many labels again brought no gain that could be told from none, and a
   gain of 4 points or more is ruled out; the best next label promises a quarter or less of what the first did; and
@@ -19,14 +22,26 @@ from typing import Final
 
 from understudy.errors import UnderstudyError
 from understudy.sessions.audit import Change, wilson
+from understudy.sessions.chance import Guesswork
 from understudy.sessions.replies import Hint
 
-STRETCH: Final = 1.5  # models are compared across so much growth of the labels: single trainings hardly differ
+GROWTH_COMPARED: Final = 1.5  # models are compared across so much growth of the labels: single trainings hardly differ
 FEWEST_AUDITED: Final = 30
-WORTH: Final = 0.04  # gain that must be ruled out: 3 points would take twice the audit items, and 2 four times
+RULED_OUT_GAIN: Final = 0.04  # gain that must be ruled out: 3 points would take twice the audit items, and 2 four times
 SMALL_PROMISE: Final = 0.25
 FEWEST_OF_A_CLASS: Final = 5
 FEWEST_ASKED: Final = 20  # answers from which the share that the model had right is worth a word
+FEWEST_LABELS_TO_DOUBT: Final = 40
+FEWEST_FAILURES: Final = 2  # in a row
+CROSS_CHECK_CONFIDENCE: Final = 0.99  # each label moved the choice of later ones, which flatters guesses a little
+
+
+@dataclass(frozen=True)
+class Weakness:
+    """Why more labels would not help: "weak" features or an "untrained" model, in sentences for people."""
+
+    advice: str
+    line: str
 
 
 @dataclass(frozen=True)
@@ -46,8 +61,8 @@ def compared_with(labels: Sequence[int]) -> int | None:
     `labels` are those of all models in their order.
     """
     if any(later < earlier for earlier, later in pairwise(labels)):
-        raise UnderstudyError(f"models have {list(labels)} labels; give them in the order of their training")
-    fitting = [i for i, count in enumerate(labels[:-1]) if STRETCH * count <= labels[-1]]
+        raise UnderstudyError(f"label counts must be in the order of training, growing; got {list(labels)}")
+    fitting = [i for i, count in enumerate(labels[:-1]) if GROWTH_COMPARED * count <= labels[-1]]
     return fitting[-1] if fitting else None
 
 
@@ -71,22 +86,25 @@ def hint(
     asked: tuple[int, int] = (0, 0),
     until_training: int | None = None,
     is_training: bool = False,
+    weakness: Weakness | None = None,
 ) -> Hint:
     """The advice and a line for people.
 
     `left`: items that could still be asked for. `promised`: what `promise` gave. `asked`: how many of the last items
     that the strategy chose the model had right beforehand, of how many. `until_training`: labels to the next
-    one; `is_training`: one is being made.
+    one; `is_training`: one is being made. `weakness`: what `find_weakness` found.
     """
     if left == 0:
         return Hint("enough", f"{_accuracy(models)}Every item has an answer.".strip(), promised)
+    if weakness is not None:
+        return Hint(weakness.advice, weakness.line, promised)
     if not models:
         return Hint("start", f"No model yet; {_first(until_training, is_training)}.", promised)
     rare = [name for name, count in class_counts.items() if count < FEWEST_OF_A_CLASS]
     last = models[-1]
     if last.audited < FEWEST_AUDITED:
         few = f"Only {_items(last.audited)}" if last.audited else "No items"
-        few += " drawn by lot so far, too few to say how good the model is. "
+        few += " in the random sample so far, too few to say how good the model is. "
         return Hint("go on", f"{few}{_of_asked(asked)}{_next(until_training, is_training)}", promised)
     known = _accuracy(models) + _gain(last)
     if last.change is None or last.change.low > 0:
@@ -100,7 +118,7 @@ def hint(
     elif _is_flat(last) and not flat:
         why = "One more model must say the same."
     elif not flat:
-        why = f"A gain of {100 * WORTH:.0f} points is not ruled out yet."
+        why = f"A gain of {100 * RULED_OUT_GAIN:.0f} points is not ruled out yet."
     elif promised is None:
         why = "What the next labels promise is not known."
     else:
@@ -108,14 +126,65 @@ def hint(
     return Hint("slowing", f"{known}{why}", promised)
 
 
+def find_weakness(
+    *,
+    labels: int,
+    audit: Guesswork | None = None,
+    cross_check: Guesswork | None = None,
+    is_constant: bool = False,
+    failures: Sequence[str] = (),
+) -> Weakness | None:
+    """What stands in the way of a model, if anything does.
+
+    `labels`: those it learns from. `audit`: the last model on the audit items; None without a model. `cross_check`:
+    what the other labels expect of each labelled item; None where it was not computed. `is_constant`: the model gives
+    all items one class although it has seen several of two. `failures`: reasons of the trainings that failed since the
+    last that did not.
+    """
+    if len(failures) >= FEWEST_FAILURES:
+        return Weakness(
+            "untrained",
+            f"The last {len(failures)} trainings failed: {failures[-1].rstrip('.')}. Labels are kept and items are "
+            "still chosen, but no model learns from them. Mend the reason, or choose another learner in the settings.",
+        )
+    if audit is None or labels < FEWEST_LABELS_TO_DOUBT:
+        return None
+    if is_constant:
+        return Weakness(
+            "untrained",
+            "The model gives every item the same class, although it has seen several of two: the learner does not "
+            "train. Choose another one in the settings, or look in the review whether the labels are right.",
+        )
+    if audit.is_above_chance() or cross_check is None:
+        return None
+    tells = cross_check.is_above_chance(CROSS_CHECK_CONFIDENCE)
+    if tells and audit.n < FEWEST_AUDITED:
+        return None
+    if tells:
+        return Weakness(
+            "untrained",
+            f"The model is not better than guessing: {_beside_guesses(audit, 'audit items')}. The labels can be told "
+            f"from the features all the same ({_beside_guesses(cross_check, 'labels, each from the others')}), so it "
+            "is the learner that does not train. Choose another one in the settings.",
+        )
+    found = [_beside_guesses(audit, "audit items")] if audit.n else []
+    found.append(_beside_guesses(cross_check, "labels, each from the others"))
+    return Weakness(
+        "weak",
+        f"After {labels} labels nothing shows that the model is better than guessing: {'; '.join(found)}. The features "
+        "hardly tell the classes apart, and more labels will not mend that. Use an encoder that was made for such "
+        "items, and look in the review whether the labels are right.",
+    )
+
+
 def unseen(change: Change) -> float:
-    """The gain that would go unnoticed with so many audit items: half the width of the change's interval."""
+    """The smallest gain that so many audit items can show: half the width of the change's interval."""
     return (change.high - change.low) / 2
 
 
 def _is_flat(model: ScoredModel) -> bool:
     change = model.change
-    return model.audited >= FEWEST_AUDITED and change is not None and change.low <= 0 and change.high < WORTH
+    return model.audited >= FEWEST_AUDITED and change is not None and change.low <= 0 and change.high < RULED_OUT_GAIN
 
 
 # Sentences
@@ -127,7 +196,7 @@ def _accuracy(models: Sequence[ScoredModel]) -> str:
     right, n = models[-1].right, models[-1].audited
     low, high = wilson(right, n)
     return (
-        f"The model is right on {_percent(right / n)} of items drawn by lot "
+        f"The model is right on {_percent(right / n)} of a random sample "
         f"({100 * low:.0f} to {_percent(high)}, {_items(n)}). "
     )
 
@@ -141,6 +210,10 @@ def _gain(model: ScoredModel) -> str:
     if change.low > 0:
         return f"{gain}. "
     return f"{gain}; less than {ceil(100 * unseen(change))} points cannot be measured with so few items. "
+
+
+def _beside_guesses(found: Guesswork, what: str) -> str:
+    return f"{found.right} of {found.n} {what} are right, and {found.expected:.0f} would be by guessing"
 
 
 def _of_asked(asked: tuple[int, int]) -> str:

@@ -8,45 +8,57 @@ from understudy.data.faults import MAX_LISTED
 from understudy.data.files import write_atomically
 from understudy.errors import Conflict, UsageError
 from understudy.labels.class_folders import write_class_folders
-from understudy.labels.formats import format_named, read_labels
+from understudy.labels.formats import check_prefix, format_named, read_labels
 from understudy.labels.imported_labels import Imported, Tally
 from understudy.messages import list_some
 from understudy.projects.project import Project, create_or_open
-from understudy.projects.project_file import folder_for, is_project
+from understudy.projects.project_file import existing_folder
 from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.log.log import EventLog
-from understudy.sessions.opening import open_session
+from understudy.sessions.opening import open_session, require_log
 from understudy.sessions.record import Record
 from understudy.sessions.training.artifacts import Artifacts
 
 
 def _project_at(source: str, store: str | None = None) -> Project:
     """The project that is there: its own folder, or the one beside this data."""
-    folder = folder_for(source)
-    if not is_project(folder):
-        raise UsageError(f"{source} has no project; make one with: understudy label {source}")
-    return create_or_open(project=folder, store=store)
+    return create_or_open(project=existing_folder(source), store=store)
 
 
 def export_labels(
-    source: str, form: str, out: Path | None = None, *, copy: bool = False, store: str | None = None
+    source: str,
+    form: str,
+    out: Path | None = None,
+    *,
+    copy: bool = False,
+    raw: bool = False,
+    prefix: str | None = None,
+    store: str | None = None,
 ) -> Iterator[str]:
-    """Write what a project knows to a file or a folder, also while people label; lines that say what became of it."""
+    """Write what a project knows to a file or a folder, also while people label; lines that say what became of it.
+
+    Probabilities are calibrated, unless they are to be `raw`. `prefix` is what addresses of images begin with, for
+    Label Studio.
+    """
     chosen = format_named(form)
+    check_prefix(chosen, prefix)
     project = _project_at(source, store)
     if not project.is_ready:
         raise UsageError(f"{project.folder} was never labelled; begin with: understudy label {project.folder}")
+    require_log(project.folder, project.store_url, project.identity)
     log = EventLog.open(project.store_url, project.identity, read_only=True)
     try:
         record = Record.from_events(log.read())
     finally:
         log.close()
-    exported = collect_labels(record, project.pool, Artifacts(project.artifacts))
+    collected = collect_labels(record, project.pool, Artifacts(project.artifacts), is_raw=raw)
+    base = None if project.source is None else project.source.base
+    exported = replace(collected, base=base, prefix=prefix)
     if chosen.has_folders and (out is None or out.suffix.lower() != ".zip"):
         folder = Path(f"{project.name}-labels") if out is None else out
         count, left_out = write_class_folders(exported, folder, copy=copy)
         yield f"{count:,} items in {folder}"
-        yield from _listed("left out", Tally(len(left_out), tuple(left_out[:MAX_LISTED])))
+        yield from _list_tally("left out", Tally(len(left_out), tuple(left_out[:MAX_LISTED])))
         return
     if copy:
         raise UsageError("--copy is for folders on the disk; leave it out")
@@ -54,6 +66,8 @@ def export_labels(
     size = write_atomically(path, chosen.write(exported), parents=True)
     if chosen.is_of_model:
         yield f"{path}: {size:,} bytes, of the model {(exported.model or '')[:12]}"
+        if not raw:
+            yield exported.calibration.describe()
         return
     yield f"{path}: {size:,} bytes, {len(exported.effective):,} labelled items of {len(exported.ids):,}"
 
@@ -87,8 +101,8 @@ def import_labels(
         session.close()
     yield f"{stored['added']:,} labels stored, {stored['unchanged']:,} were there already"
     if left_out:
-        what = "new classes" if add_classes else "left out, being no classes"
-        yield from _listed(what, Tally(len(left_out), left_out[:MAX_LISTED]))
+        what = "new classes" if add_classes else "left out, not being classes"
+        yield from _list_tally(what, Tally(len(left_out), left_out[:MAX_LISTED]))
     yield from _report(found)
 
 
@@ -104,12 +118,12 @@ def _report(found: Imported) -> Iterator[str]:
         yield f"without a label: {found.unlabelled:,}"
     if found.repeated:
         yield f"labelled again further down, which counts: {found.repeated:,}"
-    yield from _listed("not in the pool", found.not_in_pool)
-    yield from _listed("may mean several items", found.ambiguous)
-    yield from _listed("broken", found.broken)
-    yield from _listed("labels that are no name of one class", found.no_text)
+    yield from _list_tally("not in the pool", found.not_in_pool)
+    yield from _list_tally("may mean several items", found.ambiguous)
+    yield from _list_tally("broken", found.broken)
+    yield from _list_tally("labels that are not the name of one class", found.no_text)
 
 
-def _listed(what: str, tally: Tally) -> Iterator[str]:
+def _list_tally(what: str, tally: Tally) -> Iterator[str]:
     if tally.count:
         yield f"{what}: {tally.count:,} ({list_some(tally.first, len(tally.first), total=tally.count)})"

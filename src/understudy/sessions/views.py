@@ -5,6 +5,7 @@ All but `find_suspects` are called with the session's lock held.
 
 import math
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -15,17 +16,28 @@ import numpy as np
 from understudy.core.explanation import Explanation, shares_of
 from understudy.core.surrogate import Surrogate
 from understudy.data.faults import ItemFault
+from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
 from understudy.sessions import agreement, review, stopping, why
-from understudy.sessions.audit import counted_rows, wilson
+from understudy.sessions.audit import wilson
+from understudy.sessions.audit_plan import audit_plan
+from understudy.sessions.calibrations import ShownCalibration, audit_labels, class_shares
+from understudy.sessions.chance import Guesswork, against_guessing
 from understudy.sessions.chooser import Choice
+from understudy.sessions.grid import make_offer
 from understudy.sessions.models import Models, best_influence
 from understudy.sessions.record import Lease, Record
 from understudy.sessions.replies import (
+    AuditPlan,
+    CalibrationStatus,
+    ClassScore,
+    Confusion,
     CurvePoint,
     Doubt,
     Entry,
     Factor,
+    Folders,
+    GridOffer,
     ItemCard,
     Likely,
     Neighbour,
@@ -40,6 +52,8 @@ from understudy.sessions.replies import (
 )
 
 MAX_TEXT_LENGTH: Final = 20_000  # of a text that is sent along with a question
+MAX_CROSS_CHECKED: Final = 300  # labels whose classes are predicted from the others; enough to tell from guesses
+ROWS_LOOKED_AT: Final = 1_000  # to see whether a model gives all items one class
 RECENT_ITEMS: Final = 50  # of those asked last, among which right guesses are counted
 
 
@@ -51,6 +65,7 @@ class SessionState:
     record: Record
     models: Models
     surrogate: Surrogate
+    shown: ShownCalibration
 
 
 @dataclass(frozen=True)
@@ -89,23 +104,36 @@ def question(state: SessionState, lease: Lease, remaining: float, now: float) ->
     item, record = lease.item, state.record
     decisions = record.decisions(item)
     suggestion = confidence = None
-    if lease.ask in ("choice", "again") and not record.is_audit(item) and state.models.version is not None:
-        shares = _class_shares(state.surrogate.predict([item]))[0]
+    may_suggest = record.settings.suggestions and lease.ask in ("choice", "again") and not record.is_audit(item)
+    if may_suggest and state.models.version is not None:
+        shares = _shares_shown(state, state.surrogate.predict([item]))[0]
         suggestion, confidence = int(shares.argmax()), float(shares.max())
     mine = decisions.marks.get(lease.annotator)
     look = show_item(state.project, item)
     return Question(
-        item=item, id=look.id, kind=look.kind, text=look.text, ask=lease.ask,
-        lease_seconds=remaining, lease_until=now + remaining,
-        suggestion=suggestion, confidence=confidence,
-        flagged=lease.annotator in decisions.flags, mine=None if mine is None else mine.label,
-    )  # fmt: skip
+        item=item,
+        id=look.id,
+        kind=look.kind,
+        text=look.text,
+        ask=lease.ask,
+        lease_seconds=remaining,
+        lease_until=now + remaining,
+        lease=lease.seq,
+        suggestion=suggestion,
+        confidence=confidence,
+        flagged=lease.annotator in decisions.flags,
+        mine=None if mine is None else mine.label,
+    )
 
 
-def _class_shares(means: np.ndarray) -> np.ndarray:
-    """The surrogate's means as shares of the classes: means may lie a little outside 0 to 1."""
-    shares = np.clip(means, 1e-9, None)
-    return shares / shares.sum(1, keepdims=True)
+def _shares_shown(state: SessionState, means: np.ndarray) -> np.ndarray:
+    """The surrogate's means as calibrated probabilities of the classes."""
+    return calibration_shown(state, audit_labels(state.record)).apply(class_shares(means))
+
+
+def calibration_shown(state: SessionState, labels: Mapping[int, int]) -> Calibration:
+    """What the surrogate's shares are calibrated by, given the answered audit items."""
+    return state.shown.refresh(state.record, labels, state.models.probs, state.surrogate.predict)
 
 
 def item_card(state: SessionState, item: int) -> ItemCard:
@@ -114,11 +142,18 @@ def item_card(state: SessionState, item: int) -> ItemCard:
     decisions = record.decisions(item)
     notes = [note for note in decisions.flags.values() if note]
     return ItemCard(
-        item=item, id=look.id, kind=look.kind, text=look.text, label=record.label_of(item),
+        item=item,
+        id=look.id,
+        kind=look.kind,
+        text=look.text,
+        label=record.label_of(item),
         labels={name: mark.label for name, mark in decisions.marks.items()},
-        skipped_by=list(decisions.skipped), unknown_to=list(decisions.unknown),
-        bad=bool(decisions.bad), flagged=bool(decisions.flags), note="; ".join(notes) or None,
-    )  # fmt: skip
+        skipped_by=list(decisions.skipped),
+        unknown_to=list(decisions.unknown),
+        bad=bool(decisions.bad),
+        flagged=bool(decisions.flags),
+        note="; ".join(notes) or None,
+    )
 
 
 # -- why --------------------------------------------------------------------------------------------------
@@ -133,11 +168,19 @@ def reason_for_choice(state: SessionState, choice: Choice) -> dict[str, Any]:
     means = surrogate.predict([choice.item])[0]
     top = np.argsort(-means)[:3].tolist()
     light = Explanation(
-        row=choice.item, utility=choice.utility, influence=math.nan, uncertainty=math.nan,
-        influence_share=influence, uncertainty_share=uncertainty,
-        accuracy=math.nan, prediction=tuple((label, float(means[label])) for label in top),
-        teaches=(), n_taught=0, nearest=(), reason="",
-    )  # fmt: skip
+        row=choice.item,
+        utility=choice.utility,
+        influence=math.nan,
+        uncertainty=math.nan,
+        influence_share=influence,
+        uncertainty_share=uncertainty,
+        accuracy=math.nan,
+        prediction=tuple((label, float(means[label])) for label in top),
+        teaches=(),
+        n_taught=0,
+        nearest=(),
+        reason="",
+    )
     return why.reason_for_log(light, state.record.classes, "choice")
 
 
@@ -150,7 +193,9 @@ def explain_item(state: SessionState, item: int) -> Why:
         ask = "audit"
     if record.decisions(item).bad or ask in ("audit", "second"):
         line = "It is a bad item." if record.decisions(item).bad else why.reason_line(None, record.classes, ask)
-        return Why(item, line, ask, None, None, 0, [], [])
+        return Why(
+            item, line, ask=ask, influence_share=None, uncertainty_share=None, n_taught=0, teaches=[], nearest=[]
+        )
     surrogate = state.surrogate
     found = surrogate.explain(item)
     distance = state.models.mean_distance
@@ -169,10 +214,17 @@ def explain_item(state: SessionState, item: int) -> Why:
     influence, uncertainty = (None if math.isnan(share) else share for share in shares)
     teaches = [Taught(row, share) for row, share in found.teaches if not record.is_audit(row)]
     return Why(
-        item, line, ask, influence, uncertainty, found.n_taught, teaches, near,
+        item,
+        line,
+        ask=ask,
+        influence_share=influence,
+        uncertainty_share=uncertainty,
+        n_taught=found.n_taught,
+        teaches=teaches,
+        nearest=near,
         influence=_factor(found.influence, found.influence_quartiles),
         uncertainty=_factor(found.uncertainty, found.uncertainty_quartiles),
-    )  # fmt: skip
+    )
 
 
 def _factor(value: float, quartiles: tuple[float, float, float]) -> Factor | None:
@@ -190,7 +242,7 @@ def reason_for_nothing(record: Record, annotator: str) -> str:
     unknown = sum(annotator in record.unknown[item] for item in left)
     if unknown:
         some = "1 is" if unknown == 1 else f"{unknown} are"
-        return f"Every other item has an answer; {some} left that you could not tell."
+        return f"Every other item has an answer; {some} left that you did not know."
     return "Every item has an answer."
 
 
@@ -199,17 +251,42 @@ def reason_for_nothing(record: Record, annotator: str) -> str:
 
 def likely_items(state: SessionState, label: int, n: int) -> list[Likely]:
     """Unlabelled items that the surrogate takes for one class, the surest first. No audit items."""
-    surrogate = state.surrogate
+    rows, confidences = _likely_rows(state, label, audit_labels(state.record))
+    return _as_likely(state.project, rows[:n], confidences[:n])
+
+
+def grid_offer(state: SessionState, label: int, at_most: int) -> GridOffer:
+    """As many of the likely items of a class as may be confirmed at once, and why not more."""
     if state.models.version is None:
-        return []
-    shares = _class_shares(surrogate.mean)
-    rows = surrogate.askable
-    rows = rows[shares[rows].argmax(1) == label]
-    best = rows[np.argsort(-shares[rows, label], kind="stable")[:n]].tolist()
+        return GridOffer([], None, 0, "There is no model yet; label items of two classes first.")
+    labels = audit_labels(state.record)
+    rows, confidences = _likely_rows(state, label, labels)
+    asked = np.array(list(labels), np.int64)
+    given = np.array(list(labels.values()), np.int64)
+    shares = class_shares(state.surrogate.predict(asked)) if len(asked) else np.zeros((0, 1))
+    shares = calibration_shown(state, labels).apply(shares)
+    offer = make_offer(confidences, shares.max(1), shares.argmax(1) == given, at_most)
+    items = _as_likely(state.project, rows[: offer.count], confidences[: offer.count])
+    return GridOffer(items, offer.promised, len(rows), offer.reason)
+
+
+def _likely_rows(state: SessionState, label: int, labels: Mapping[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that may be asked and are likeliest of one class, the surest first, and their confidences."""
+    if state.models.version is None:
+        return np.zeros(0, np.int64), np.zeros(0)
+    rows = state.surrogate.askable
+    shares = class_shares(state.surrogate.mean[rows])
+    is_likely = shares.argmax(1) == label
+    rows, shares = rows[is_likely], calibration_shown(state, labels).apply(shares[is_likely])
+    order = np.argsort(-shares[:, label], kind="stable")
+    return rows[order], shares[order, label]
+
+
+def _as_likely(project: Project, rows: np.ndarray, confidences: np.ndarray) -> list[Likely]:
     found = []
-    for item in best:
-        look = show_item(state.project, item)
-        found.append(Likely(item, look.id, look.kind, look.text, float(shares[item, label])))
+    for item, confidence in zip(rows.tolist(), confidences.tolist(), strict=True):
+        look = show_item(project, item)
+        found.append(Likely(item, look.id, look.kind, look.text, confidence))
     return found
 
 
@@ -247,7 +324,16 @@ def doubts(state: SessionState, suspects: Sequence[review.Suspect]) -> list[Doub
         by = next((name for name, mark in marks.items() if mark.label == suspect.label), "")
         look = show_item(state.project, suspect.row)
         found.append(
-            Doubt(suspect.row, look.id, look.kind, look.text, suspect.label, by, suspect.expected, suspect.surprise)
+            Doubt(
+                suspect.row,
+                look.id,
+                kind=look.kind,
+                text=look.text,
+                label=suspect.label,
+                by=by,
+                expected=suspect.expected,
+                surprise=suspect.surprise,
+            )
         )
     return found
 
@@ -256,20 +342,20 @@ def history(record: Record, annotator: str, n: int) -> list[Entry]:
     """An annotator's last decisions, latest first."""
     events = record.events_by_annotator.get(annotator, [])[::-1][:n]
     return [
-        Entry(e.seq, e.at, e.kind, e.item, e.data.get("label"), e.data.get("source"), e.seq in record.undone)
+        Entry(
+            e.seq,
+            e.given_at,
+            what=e.kind,
+            item=e.item,
+            label=e.data.get("label"),
+            source=e.data.get("source"),
+            undone=e.seq in record.undone,
+        )
         for e in events
     ]
 
 
 # -- numbers ----------------------------------------------------------------------------------------------
-
-
-def _audit_labels(record: Record) -> dict[int, int]:
-    """The audit items that were asked and answered by the annotator they were given to, with their labels."""
-    asked = record.asked["audit"].keys()
-    answers = {item: label for item in asked if (label := record.audit_label(item)) is not None}
-    counted = counted_rows(record.audit_draws, asked, answers.keys() - record.bad.keys())
-    return {item: answers[item] for item in counted}
 
 
 def _audit_missing(record: Record) -> int:
@@ -296,40 +382,156 @@ def status(
 ) -> Status:
     """The numbers that are always on the page."""
     record, models = state.record, state.models
-    labels = _audit_labels(record)
+    labels = audit_labels(record)
     right, scored = models.right_on(labels) or (0, 0)
     return Status(
-        project=state.project.name, phase="ready", done=record.n_items, kind=state.project.kind,
+        project=state.project.name,
+        phase="ready",
+        done=record.n_items,
+        kind=state.project.kind,
         classes=list(record.classes),
         class_counts=[record.class_counts[number] for number in range(len(record.classes))],
-        labelled=len(record.effective), total=record.n_items,
+        labelled=len(record.effective),
+        total=record.n_items,
         skipped=sum(item not in record.effective for item in record.skipped),
         unknown=sum(item not in record.effective for item in record.unknown),
-        bad=len(record.bad), flagged=len(record.flags),
-        audited=len(labels), audit_missing=_audit_missing(record), accuracy=right / scored if scored else None,
+        bad=len(record.bad),
+        flagged=len(record.flags),
+        audited=len(labels),
+        audit_missing=_audit_missing(record),
+        accuracy=right / scored if scored else None,
         interval=wilson(right, scored) if scored else None,
         trained_at=record.trainings[-1].data["labels"] if record.trainings else None,
-        model=models.version, training=training(record, facts), online=list(online),
-        suspicious=suspicious, version=version,
-    )  # fmt: skip
+        model=models.version,
+        training=training(record, facts),
+        online=list(online),
+        suspicious=suspicious,
+        version=version,
+        features=state.project.features_note,
+        calibration=_calibration_status(state, labels),
+        audit=_plan(record),
+        folders=_folders(state),
+    )
 
 
-def progress(state: SessionState, facts: TrainingFacts, *, online: Sequence[str]) -> Progress:
-    """The progress page."""
+def _folders(state: SessionState) -> Folders | None:
+    """Folders about which something can still be decided."""
+    if not state.record.is_untouched or (question := state.project.folders) is None:
+        return None
+    info = state.project.info
+    taken = "undecided" if not info.folders_decided else "classes" if info.import_labels else "folders"
+    return Folders(
+        taken_for=taken,
+        count=question.folders,
+        names=list(question.names),
+        items=question.items,
+        loose=question.loose,
+        looks=question.looks,
+        line=question.line,
+    )
+
+
+def _calibration_status(state: SessionState, labels: Mapping[int, int]) -> CalibrationStatus | None:
+    if state.models.version is None:
+        return None
+    found = calibration_shown(state, labels)
+    return CalibrationStatus(found.is_rough, found.audited, found.describe())
+
+
+def _plan(record: Record) -> AuditPlan:
+    """What the audit items can show, and whether more of them would help."""
+    taken = {*record.effective, *record.bad, *record.unknown, *record.audit_rows}
+    share = record.settings.audit_share
+    return audit_plan(len(record.audit_rows), record.n_items, share, record.n_items - len(taken))
+
+
+def cross_check(project: Project, given: LabelsToReview) -> Guesswork:
+    """What the other labels expect of each label, beside guesses. It takes a moment: call it without the lock."""
+    rows, labels = np.array(list(given.labels), np.int64), np.array(list(given.labels.values()), np.int64)
+    if len(rows) > MAX_CROSS_CHECKED:
+        some = np.random.default_rng(given.seed).permutation(len(rows))[:MAX_CROSS_CHECKED]
+        rows, labels = rows[some], labels[some]
+    features = np.asarray(project.features[rows], np.float32)
+    means = review.expectations(features, labels, given.n_classes, given.seed)
+    return against_guessing(means.argmax(1).tolist(), labels.tolist())
+
+
+def needs_cross_check(state: SessionState) -> bool:
+    """Whether the audit items leave it open that the model is better than guessing."""
     record = state.record
-    labels = _audit_labels(record)
+    if len(record.usable) < stopping.FEWEST_LABELS_TO_DOUBT or len({*record.training_rows().values()}) < 2:
+        return False
+    audit = _guesswork(state, audit_labels(record))
+    return audit is not None and not audit.is_above_chance()
+
+
+def _guesswork(state: SessionState, labels: Mapping[int, int]) -> Guesswork | None:
+    """The last model on the audit items beside guesses; None without a model of our own."""
+    guesses = state.models.guesses[-1] if state.models.guesses else None
+    if guesses is None or _had_predictions(state.record, -1):
+        return None
+    met = [item for item in labels if item in guesses]
+    return against_guessing([guesses[item] for item in met], [labels[item] for item in met])
+
+
+def _is_constant(state: SessionState) -> bool:
+    """Whether the last model gives all items one class although it has seen several of two."""
+    counts = sorted(np.bincount(list(state.record.training_rows().values()) or [0]).tolist())
+    probs = state.models.probs
+    if probs is None or len(counts) < 2 or counts[-2] < stopping.FEWEST_OF_A_CLASS:
+        return False
+    return len(set(probs[:: max(1, len(probs) // ROWS_LOOKED_AT)].argmax(1).tolist())) == 1
+
+
+def _failures_in_a_row(record: Record) -> list[str]:
+    last = record.trainings[-1].seq if record.trainings else 0
+    return [event.data["reason"] for event in record.failures if event.seq > last or event.seq == 0]
+
+
+def progress(
+    state: SessionState, facts: TrainingFacts, *, online: Sequence[str], checked: Guesswork | None = None
+) -> Progress:
+    """The progress page. `checked`: what `cross_check` found, where it was needed."""
+    record = state.record
+    labels = audit_labels(record)
     right, judged = record.tally()
     by_name = {item: {name: mark.label for name, mark in marks.items()} for item, marks in record.labels.items()}
     shared = any(len(names) > 1 for names in by_name.values())
     return Progress(
         curve=[_curve_point(state, place, labels) for place in range(len(record.trainings))],
-        hint=_hint(state, facts, labels),
+        hint=_hint(state, facts, labels, checked),
         asked_accuracy=right / judged if judged else None,
         class_counts=[record.class_counts[number] for number in range(len(record.classes))],
         people=_people(record, online, agreement.with_others(by_name)),
         agreement=agreement.agreement(by_name) if shared or record.settings.agreement_share > 0 else None,
         failures=[event.data["reason"] for event in record.failures],
-    )  # fmt: skip
+        by_class=_by_class(state, labels),
+        confusions=_confusions(state, labels),
+    )
+
+
+def _scored_pairs(state: SessionState, labels: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Label and prediction of every audit item that the last model met."""
+    guesses = (state.models.guesses[-1] if state.models.guesses else None) or {}
+    return [(label, guesses[item]) for item, label in labels.items() if item in guesses]
+
+
+def _by_class(state: SessionState, labels: Mapping[int, int]) -> list[ClassScore]:
+    pairs = _scored_pairs(state, labels)
+    found = []
+    for label in range(len(state.record.classes)) if pairs else ():
+        guesses = [guess for truth, guess in pairs if truth == label]
+        right, n = guesses.count(label), len(guesses)
+        low, high = wilson(right, n) if n else (None, None)
+        predicted = sum(guess == label for _, guess in pairs)
+        found.append(ClassScore(label, right, n, right / n if n else None, low, high, predicted))
+    return found
+
+
+def _confusions(state: SessionState, labels: Mapping[int, int]) -> list[Confusion]:
+    """The cells of the confusion matrix that are not zero, in the order of the classes."""
+    counts = Counter(_scored_pairs(state, labels))
+    return [Confusion(label, guess, count) for (label, guess), count in sorted(counts.items())]
 
 
 def _curve_point(state: SessionState, place: int, labels: dict[int, int]) -> CurvePoint:
@@ -337,12 +539,19 @@ def _curve_point(state: SessionState, place: int, labels: dict[int, int]) -> Cur
     right, scored = state.models.right_on(labels, place) or (0, 0)
     low, high = wilson(right, scored) if scored else (None, None)
     return CurvePoint(
-        labels=event.data["labels"], accuracy=right / scored if scored else None, low=low, high=high,
-        audited=scored, asked_accuracy=event.data.get("asked_accuracy"), at=event.at,
-    )  # fmt: skip
+        labels=event.data["labels"],
+        accuracy=right / scored if scored else None,
+        low=low,
+        high=high,
+        audited=scored,
+        asked_accuracy=event.data.get("asked_accuracy"),
+        at=event.at,
+    )
 
 
-def _hint(state: SessionState, facts: TrainingFacts, labels: dict[int, int]) -> stopping.Hint:
+def _hint(
+    state: SessionState, facts: TrainingFacts, labels: dict[int, int], checked: Guesswork | None
+) -> stopping.Hint:
     """Whether to go on, from all models on the same audit items."""
     record, models = state.record, state.models
     counts = [event.data["labels"] for event in record.trainings]
@@ -352,7 +561,7 @@ def _hint(state: SessionState, facts: TrainingFacts, labels: dict[int, int]) -> 
         if found is None or _had_predictions(record, place):
             continue
         # Of fewer labels, not only earlier: labels may have been undone in between.
-        other = max((i for i in range(place) if stopping.STRETCH * counts[i] <= count), default=None)
+        other = max((i for i in range(place) if stopping.GROWTH_COMPARED * counts[i] <= count), default=None)
         change = None if other is None else models.change_on(labels, other, place)
         scored.append(stopping.ScoredModel(count, *found, None if other is None else counts[other], change))
     wanted = facts.next_at
@@ -369,6 +578,13 @@ def _hint(state: SessionState, facts: TrainingFacts, labels: dict[int, int]) -> 
         asked=(sum(rights), len(rights)),
         until_training=None if until is None or until > left else until,
         is_training=facts.is_running,
+        weakness=stopping.find_weakness(
+            labels=here,
+            audit=_guesswork(state, labels),
+            cross_check=checked,
+            is_constant=_is_constant(state),
+            failures=_failures_in_a_row(record),
+        ),
     )
 
 

@@ -7,13 +7,13 @@ from typing import Any, Final
 from understudy.core.explanation import Explanation
 from understudy.sessions.log.events import Ask
 
-CLOSE: Final = 0.5  # the second class has at least this share of the first one's: it is between the two
-ALIKE: Final = 1e-6  # classes that differ by less are the same to the model
-FAR: Final = 1.0  # in mean distances of the pool; beyond it nothing labelled is like it
-EXACT: Final = 20  # up to so many items are counted, more are rounded
+CLOSE_SHARE: Final = 0.5  # of the likeliest class's probability, from which the second is named too
+SMALLEST_LEAD: Final = 1e-6  # classes that differ by less are alike to the model
+FAR_DISTANCE: Final = 1.0  # in mean distances of the pool; beyond it nothing labelled is like the item
+MAX_EXACT_COUNT: Final = 20  # of items; larger counts are rounded
 
 
-BY_LOT: Final = "Drawn by lot: this one measures the model and is not learnt from."
+AUDIT: Final = "A random audit item: it measures the model and is never trained on."
 SECOND: Final = "A second opinion: somebody else labelled it too."
 AGAIN: Final = "It was skipped before; here it is again."
 NO_MODEL: Final = "There is no model yet: its answer says most about the other items."
@@ -29,11 +29,11 @@ def reason_line(
 ) -> str:
     """One or two plain clauses. `explanation`: None where there is nothing to explain from, before the first model.
 
-    Nothing about classes is said of audit items and second opinions, nor without `guesses`: that would put words into
-    people's mouths. `mean_distance` is that of two items of the pool.
+    Nothing is said about classes for audit items and second opinions, nor without `guesses`: it would bias people.
+    `mean_distance` is that of two items of the pool.
     """
     if ask == "audit":
-        return BY_LOT
+        return AUDIT
     if ask == "second":
         return SECOND
     if ask == "again":
@@ -52,7 +52,7 @@ def reason_line(
 
 
 def reason_without_model(explanation: Explanation, ask: Ask | None) -> str:
-    """The line before the first model: what is chosen then is chosen for what it says about others, nothing else."""
+    """The line before the first model, when an item is chosen only for what it says about others."""
     teaches = _teaches(explanation.n_taught)
     if teaches is not None:
         return f"There is no model yet; {teaches}."
@@ -62,7 +62,7 @@ def reason_without_model(explanation: Explanation, ask: Ask | None) -> str:
 def reason_for_log(
     explanation: Explanation | None, classes: Sequence[str], ask: Ask, *, mean_distance: float | None = None
 ) -> dict[str, Any]:
-    """What the log keeps of it: the line, the two shares and the utility, None where there is none."""
+    """What the log keeps of the reason: the line, the two shares and the utility, None where there is none."""
     kept = None if ask == "audit" else explanation
     return {
         "line": reason_line(kept, classes, ask, mean_distance=mean_distance),
@@ -73,19 +73,19 @@ def reason_for_log(
 
 
 def _between(explanation: Explanation, classes: Sequence[str]) -> str | None:
-    """What the model wavers between, or takes it for; None where it has no idea or there is no choice."""
-    likely = [(name, mean) for name, mean in _named(explanation, classes) if mean > 0]
+    """The classes that the model cannot decide between, or the likeliest; None where all are alike or there is one."""
+    likely = [(name, mean) for name, mean in _means_by_name(explanation, classes) if mean > 0]
     if len(classes) < 2 or not likely:
         return None
     (first, most), *others = likely
-    if others and most - likely[-1][1] < ALIKE:
+    if others and most - likely[-1][1] < SMALLEST_LEAD:
         return None  # all alike
-    if others and others[0][1] >= CLOSE * most:
+    if others and others[0][1] >= CLOSE_SHARE * most:
         return f"between {first} and {others[0][0]}"
     return f"probably {first}"
 
 
-def _named(explanation: Explanation, classes: Sequence[str]) -> list[tuple[str, float]]:
+def _means_by_name(explanation: Explanation, classes: Sequence[str]) -> list[tuple[str, float]]:
     return [(classes[label], mean) for label, mean in explanation.prediction if label < len(classes) and isfinite(mean)]
 
 
@@ -94,12 +94,11 @@ def _teaches(n_taught: int) -> str | None:
         return None
     if n_taught == 1:
         return "its answer would help with one similar item"
-    count = f"{n_taught}" if n_taught <= EXACT else f"about {_rounded(n_taught):,}"
+    count = f"{n_taught}" if n_taught <= MAX_EXACT_COUNT else f"about {_round_to_two_digits(n_taught):,}"
     return f"its answer would help with {count} similar items"
 
 
-def _rounded(n: int) -> int:
-    """To two digits."""
+def _round_to_two_digits(n: int) -> int:
     unit: int = 10 ** (len(str(n)) - 2)
     return round(n / unit) * unit
 
@@ -107,7 +106,7 @@ def _rounded(n: int) -> int:
 def _is_unlike(explanation: Explanation, mean_distance: float | None) -> bool:
     if mean_distance is None or not mean_distance > 0 or not explanation.nearest:
         return False
-    return explanation.nearest[0][2] > FAR * mean_distance
+    return explanation.nearest[0][2] > FAR_DISTANCE * mean_distance
 
 
 def _is_for_others(explanation: Explanation) -> bool:

@@ -1,1 +1,1 @@
-"""Ways of choosing which row to label next: arrays in, rows out. `registry.STRATEGIES` has them all by name."""
+"""Strategies for choosing which row to label next: arrays in, rows out. `registry.STRATEGIES` lists them by name."""

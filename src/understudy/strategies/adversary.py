@@ -1,4 +1,4 @@
-"""The game of VAAL and its kin: an autoencoder hides from a discriminator which rows are labelled."""
+"""The adversarial game of VAAL and its variants: an autoencoder hides from a discriminator which rows are labelled."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ from understudy.strategies.autoencoders import (
     make_autoencoder,
     make_discriminator,
 )
-from understudy.strategies.draws import seeded_layers, torch_generator
+from understudy.strategies.randomness import seeded_layers, torch_generator
 from understudy.strategies.ranking import top
 from understudy.strategies.view import UNLABELLED, Picks, PoolView
 
 Kl = Literal["sum", "mean"]
-History = dict[str, Float[np.ndarray, "iterations"]]  # each loss, iteration by iteration
+History = dict[str, Float[np.ndarray, "iterations"]]  # each loss by iteration
 LOSSES: Final = ("reconstruction", "kl", "adversary", "supervised", "discriminator")
 
 
@@ -54,14 +54,14 @@ class Game:
 
 
 def game_of(strategy: Any) -> Game:
-    """The settings of the game among those of a strategy, by their names."""
+    """The settings of the game, read by name from the fields of a strategy."""
     check_choice("kl", strategy.kl, get_args(Kl))
     return Game(**{name: getattr(strategy, name) for name in Game.__dataclass_fields__ if hasattr(strategy, name)})
 
 
 @dataclass(frozen=True, eq=False)
 class Players:
-    """The networks: an autoencoder, what tells its latents apart, and what names their classes."""
+    """The networks: an autoencoder, a discriminator of its latents, and a classifier of them."""
 
     vae: Autoencoder
     discriminator: nn.Sequential
@@ -70,20 +70,20 @@ class Players:
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """The pool as the game sees it. Rows of one side are drawn together, never both in one batch."""
+    """The pool as the game sees it. A batch holds labelled or unlabelled rows, never both."""
 
     inputs: Inputs
     taken: Int[np.ndarray, "t"]
     others: Int[np.ndarray, "u"]
-    told: Float[Tensor, "n e"]  # what both networks are told of a row beside itself: 0 or 1 numbers
-    targets: Float[Tensor, "n"]  # what the discriminator is to say of a row
+    told: Float[Tensor, "n e"]  # extra inputs of both networks, 0 or 1 per row
+    targets: Float[Tensor, "n"]  # the discriminator's targets
     labels: Int[Tensor, "n"]
     n_classes: int
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some rows of one side, ready to be learnt from."""
+    """Some labelled or unlabelled rows, ready for training."""
 
     x: Float[Tensor, "b *shape"]
     told: Float[Tensor, "b e"]
@@ -98,9 +98,9 @@ def board_of(
     told: Float[Tensor, "n e"] | None = None,
     targets: Float[Tensor, "n"] | None = None,
 ) -> Board:
-    """These open rows against all that are taken, pending ones too: they are about to be labelled.
+    """These open rows against all taken ones, including pending rows, which are about to be labelled.
 
-    As it stands the networks are told nothing, and the discriminator is to say 1 of the taken and 0 of the others.
+    By default the networks get no extra inputs, and the discriminator's target is 1 for taken rows and 0 for others.
     """
     return Board(
         inputs_of(view, on),
@@ -119,7 +119,7 @@ def check_iterations(iterations: int | None) -> None:
 
 
 def passes_over(n_rows: int, batch_size: int) -> int:
-    """Iterations that come to a hundred passes over so many rows, as published: N 100 / 128."""
+    """Iterations that amount to a hundred epochs over this many rows, as published: N 100 / 128."""
     return max(1, n_rows * 100 // batch_size)
 
 
@@ -141,16 +141,16 @@ def play(
     rng: np.random.Generator,
     first_told: Float[Tensor, "n e"] | None = None,
 ) -> History:
-    """Train both sides in turns. `first_told` is what the networks are told in the first iteration only."""
+    """Train both sides in turn. `first_told` replaces the extra inputs in the first iteration only."""
     vae, discriminator = players.vae.train(), players.discriminator.train()
     noise = torch_generator(rng)
-    sides = [shuffled(rows, game.batch_size, rng) for rows in (board.taken, board.others) if len(rows)]
+    sides = [shuffle_batches(rows, game.batch_size, rng) for rows in (board.taken, board.others) if len(rows)]
     hiding = torch.optim.Adam([*vae.parameters(), *players.classifier.parameters()], game.learning_rate)
     seeking = torch.optim.Adam(discriminator.parameters(), game.learning_rate)
     losses = torch.zeros(iterations, len(LOSSES), device=board.targets.device)
     shares = [1.0, game.beta, game.adversary_weight, game.supervised_weight]
     weights = torch.tensor(shares, device=losses.device)
-    # Convolutions may add in any order unless told otherwise.
+    # Convolutions are not deterministic unless asked to be.
     with torch.enable_grad(), torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False):
         for iteration in range(iterations):
             told = board.told if iteration or first_told is None else first_told
@@ -170,12 +170,12 @@ def play(
             losses[iteration, :-1], losses[iteration, -1] = parts.detach(), seen.detach()
     history = dict(zip(LOSSES, losses.T.cpu().numpy(), strict=True))
     if not game.supervised_weight:
-        del history["supervised"]  # nobody looked at classes
+        del history["supervised"]  # there is no supervised term
     return history
 
 
 def hiding_losses(game: Game, players: Players, batch: Batch, noise: torch.Generator) -> Float[Tensor, "4"]:
-    """What the autoencoder wants small on one batch: reconstruction, KL, being told apart, wrong classes."""
+    """The autoencoder's losses on one batch: reconstruction, KL, adversarial, supervised."""
     mean, log_variance = players.vae.encode(batch.x)
     drawn = torch.randn(mean.shape, generator=noise).to(mean.device)
     latent = mean + (log_variance / 2).exp() * drawn
@@ -190,7 +190,7 @@ def hiding_losses(game: Game, players: Players, batch: Batch, noise: torch.Gener
 def _supervised_loss(
     game: Game, players: Players, batch: Batch, latent: Float[Tensor, "b z"], kl: Float[Tensor, ""]
 ) -> Float[Tensor, ""]:
-    """Cross-entropy of the classes and a KL of its own, on a batch that has labels."""
+    """Cross-entropy of the classes and a second KL term, on a batch that has labels."""
     if not game.supervised_weight:
         return torch.zeros_like(kl)
     known = batch.labels != UNLABELLED
@@ -199,7 +199,7 @@ def _supervised_loss(
 
 
 def seeking_loss(players: Players, batch: Batch) -> Float[Tensor, ""]:
-    """How wrong the discriminator is about one batch. The autoencoder is not moved by it."""
+    """The discriminator's loss on one batch. It does not update the autoencoder."""
     with torch.no_grad():
         mean, _ = players.vae.encode(batch.x)
     logits = players.discriminator(torch.cat([mean, batch.told], 1))[:, 0]
@@ -211,8 +211,8 @@ def _read(board: Board, told: Float[Tensor, "n e"], rows: Int[np.ndarray, "b"]) 
     return Batch(board.inputs(rows), told[places], board.targets[places], board.labels[places])
 
 
-def shuffled(rows: Int[np.ndarray, "m"], size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Batches without end, all of one size: every row comes once before any comes again."""
+def shuffle_batches(rows: Int[np.ndarray, "m"], size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Endless batches of one size: every row comes once before any comes again."""
     queue, size = rows[:0], min(size, len(rows))
     while True:
         while len(queue) < size:
@@ -223,14 +223,14 @@ def shuffled(rows: Int[np.ndarray, "m"], size: int, rng: np.random.Generator) ->
 
 @torch.no_grad()
 def discriminator_logits(players: Players, board: Board, rows: Int[np.ndarray, "m"]) -> Float[Tensor, "m"]:
-    """What the discriminator says of rows, in eval mode, before the sigmoid."""
+    """The discriminator's logits for some rows, in eval mode."""
     mean = encode_rows(players.vae, board.inputs, rows)
     told = board.told[torch.from_numpy(rows).to(board.told.device)]
     return players.discriminator.eval()(torch.cat([mean, told], 1))[:, 0]
 
 
 class AdversarialStrategy:
-    """What VAAL and its kin share. Each has the settings of the game as fields of its own, by the names of `Game`."""
+    """What VAAL and its variants share. Each has the settings of `Game` as fields of the same names."""
 
     on: On
     iterations: int | None
@@ -245,9 +245,9 @@ class AdversarialStrategy:
     def train(
         self, game: Game, board: Board, n_rows: int, rng: np.random.Generator, random_start: bool = False
     ) -> Players:
-        """Play the game on new networks; without `iterations`, a hundred passes over so many rows.
+        """Train new networks; without `iterations`, for a hundred epochs over `n_rows` rows.
 
-        `random_start`: in the first iteration the networks are told uniform numbers.
+        `random_start`: in the first iteration the extra inputs are uniform random numbers.
         """
         players = make_players(game, board, rng)
         iterations = self.iterations or passes_over(n_rows, self.batch_size)
@@ -260,7 +260,7 @@ class AdversarialStrategy:
 
 
 def choose_by_discriminator(players: Players, board: Board, rows: Int[Tensor, "m"], n: int) -> Picks:
-    """The n of the board's open rows that the discriminator takes for labelled least."""
+    """The n open rows that the discriminator finds least like the labelled ones."""
     return least_like_labelled(rows, discriminator_logits(players, board, board.others), n)
 
 

@@ -1,4 +1,4 @@
-"""Networks that VAAL and its kin train on a pool: what they are fed, autoencoders, and a discriminator of latents."""
+"""Networks that VAAL and its variants train on a pool: their inputs, autoencoders, and a discriminator of latents."""
 
 import math
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ from understudy.strategies.protocol import Needs
 from understudy.strategies.view import Images, PoolView, Supply
 
 On = Literal["auto", "images", "features"]
-SIDE: Final = 32  # of what the convolutions take
+SIDE: Final = 32  # of the images that the convolutions take
 SIDES: Final = range(16, 65)
-PADDED: Final = range(24, SIDE + 1)  # sides that get a border; all others are resampled
+PADDED: Final = range(24, SIDE + 1)  # sides that are padded; all others are resampled
 CONVOLUTIONS: Final = (128, 256, 512, 1024)
 PERCEPTRON: Final = (1024, 512)
-ROWS_PER_BLOCK: Final = 1024  # that are encoded at a time
+ROWS_PER_BLOCK: Final = 1024  # encoded at a time
 
 
-# -- what they are fed -------------------------------------------------------------------------------------
+# -- inputs ------------------------------------------------------------------------------------------------
 
 
 class ImageInputs:
@@ -41,13 +41,13 @@ class ImageInputs:
 
 
 class FeatureInputs:
-    """Features, each column with mean 0 and deviation 1 over the pool, in float32."""
+    """Features, each column standardised over the pool, in float32."""
 
     def __init__(self, features: Float[Tensor, "n d"]) -> None:
         self.features = features
         self.shape: tuple[int, ...] = (features.shape[1],)
         variance, self.mean = torch.var_mean(features, dim=0, correction=0)
-        # A column that hardly moves holds rounding errors: it is left at 0 rather than blown up.
+        # A nearly constant column holds only rounding errors: it is set to 0 rather than scaled up.
         moves = variance > (torch.finfo(features.dtype).eps * self.mean.abs()) ** 2
         self.scale = torch.where(moves, variance.rsqrt(), 0.0)
 
@@ -76,7 +76,7 @@ def check_on(on: str) -> None:
 
 
 def _checked_images(images: Any) -> UInt8[np.ndarray, "b h w ch"]:
-    """Images with their channels last, grey ones too, in memory that may be written to."""
+    """Images with channels last, greyscale ones too, in writable memory."""
     images = np.array(images)
     if images.dtype != np.uint8 or images.ndim not in (3, 4):
         raise UnderstudyError(
@@ -93,7 +93,7 @@ def _checked_images(images: Any) -> UInt8[np.ndarray, "b h w ch"]:
 
 
 def to_square(images: UInt8[Tensor, "b h w ch"]) -> Float[Tensor, "b ch 32 32"]:
-    """In [-1, 1] and 32 x 32: with a black border where they nearly fit, resampled where they do not."""
+    """In [-1, 1] and 32 x 32: padded with black where they nearly fit, otherwise resampled."""
     values = images.permute(0, 3, 1, 2).float() / 127.5 - 1
     if _fits(values.shape[2:]):
         return functional.pad(values, _border(values.shape[2:]), value=-1.0)
@@ -101,7 +101,7 @@ def to_square(images: UInt8[Tensor, "b h w ch"]) -> Float[Tensor, "b ch 32 32"]:
 
 
 def from_square(values: Float[Tensor, "b ch 32 32"], size: tuple[int, int]) -> UInt8[Tensor, "b h w ch"]:
-    """Back to bytes of the size that the images had."""
+    """Back to bytes of the images' original size."""
     if _fits(size):
         left, _, top, _ = _border(size)
         values = values[:, :, top : top + size[0], left : left + size[1]]
@@ -124,19 +124,19 @@ def _border(size: Sequence[int]) -> tuple[int, int, int, int]:
 
 
 class Autoencoder(nn.Module):
-    """A variational autoencoder. Its decoder may be told more than the latent: `extra` numbers a row."""
+    """A variational autoencoder. Its decoder may take `extra` numbers per row besides the latent."""
 
     def __init__(self, trunk: nn.Sequential, width: int, decoder: nn.Sequential, latent: int) -> None:
         super().__init__()
-        self.trunk = trunk  # ends in `width` numbers a row
+        self.trunk = trunk  # outputs `width` numbers per row
         self.decoder = decoder
         self.mean = nn.Linear(width, latent)
         self.log_variance = nn.Linear(width, latent)
         for part in (trunk, decoder):
-            start_kaiming(part)  # the two heads keep the framework's start
+            start_kaiming(part)  # the two heads keep torch's initialisation
 
     def encode(self, x: Float[Tensor, "b *shape"]) -> tuple[Float[Tensor, "b z"], Float[Tensor, "b z"]]:
-        """Means and logarithms of the variances of the latents."""
+        """Means and log-variances of the latents."""
         hidden = self.trunk(x)
         return self.mean(hidden), self.log_variance(hidden)
 
@@ -158,7 +158,7 @@ def make_autoencoder(shape: tuple[int, ...], latent: int, extra: int = 0) -> Aut
 
 
 def convolutions(channels: int) -> tuple[nn.Sequential, int]:
-    """From (channels, 32, 32) to 1024 x 2 x 2 numbers, and how many those are."""
+    """From (channels, 32, 32) to 1024 x 2 x 2 numbers, and their count."""
     layers = nn.Sequential()
     for inner, outer in zip((channels, *CONVOLUTIONS[:-1]), CONVOLUTIONS, strict=True):
         layers.extend((nn.Conv2d(inner, outer, 4, 2, 1, bias=False), nn.BatchNorm2d(outer), nn.ReLU()))
@@ -167,7 +167,7 @@ def convolutions(channels: int) -> tuple[nn.Sequential, int]:
 
 
 def make_discriminator(width: int) -> nn.Sequential:
-    """width-512-512-1. The sigmoid is left to the loss, which needs the logit to stay exact."""
+    """width-512-512-1. The loss applies the sigmoid, for numerical precision."""
     return start_kaiming(_perceptron((width, 512, 512, 1)))
 
 
@@ -180,7 +180,7 @@ def _perceptron(widths: Sequence[int]) -> nn.Sequential:
 
 
 def start_kaiming(layers: nn.Sequential) -> nn.Sequential:
-    """Normal weights by fan-in for convolutions and linear layers; transposed convolutions stay as they are."""
+    """Kaiming-normal weights for convolutions and linear layers; transposed convolutions keep torch's."""
     for layer in layers:
         if isinstance(layer, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(layer.weight)
@@ -190,7 +190,7 @@ def start_kaiming(layers: nn.Sequential) -> nn.Sequential:
 
 
 def kl_divergence(mean: Float[Tensor, "b z"], log_variance: Float[Tensor, "b z"], reduction: str) -> Float[Tensor, ""]:
-    """Of the latents from a standard normal, summed or averaged over batch and dimensions."""
+    """KL divergence of the latents from a standard normal, summed or averaged over batch and dimensions."""
     each = -0.5 * (1 + log_variance - mean**2 - log_variance.exp())
     return each.sum() if reduction == "sum" else each.mean()
 
@@ -199,7 +199,7 @@ def kl_divergence(mean: Float[Tensor, "b z"], log_variance: Float[Tensor, "b z"]
 def encode_rows(
     vae: Autoencoder, inputs: Inputs, rows: Int[np.ndarray, "m"], rows_per_block: int = ROWS_PER_BLOCK
 ) -> Float[Tensor, "m z"]:
-    """Means of the latents, in eval mode: a row's does not depend on the rows beside it."""
+    """Means of the latents, in eval mode, so that a row's mean does not depend on its batch."""
     vae.eval()
     n_blocks = math.ceil(len(rows) / rows_per_block)
     return torch.cat([vae.encode(inputs(block))[0] for block in np.array_split(rows, n_blocks)])

@@ -1,4 +1,4 @@
-"""BADGE: rows whose gradients are long and unlike each other."""
+"""BADGE: rows whose gradients are large and diverse."""
 
 import math
 from collections.abc import Sequence
@@ -18,17 +18,17 @@ from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView
 
 Start = Literal["largest", "uniform"]
-# Squared distances below this many rounding errors of the squared lengths are worked out again, without subtracting.
+# Squared distances below this many rounding errors of the squared norms are recomputed without cancellation.
 NEAR_ROUNDINGS: Final = 1000
-# Rows that are turned into float64 at once. With 4,096 it takes ten times as long: the system hands out new memory.
+# Rows converted to float64 at a time. With 4,096 it takes ten times as long, because memory is newly allocated.
 ROWS_PER_BLOCK: Final = 512
 
 
 @dataclass(frozen=True)
 class Badge:
-    """The seeds of k-means++ among the gradients that the learner's own guess would give its last layer.
+    """k-means++ seeds among the gradients of the last layer, with the predicted class as label.
 
-    Pending rows are seeds already: one row at a time is drawn as a batch is.
+    Pending rows count as seeds, so that asking one row at a time samples as a batch does.
     """
 
     start: Start = "largest"
@@ -46,16 +46,16 @@ class Badge:
         rows = torch.sort(torch.cat([view.candidates(n), view.pending])).values
         if 2 * len(rows) < len(view):
             gradients = Gradients(view.hidden[rows], view.probs[rows], self.bias)
-        else:  # a copy would take memory, and skipping the few that are closed would save little
+        else:  # skipping the few closed rows would save little time and cost a copy
             gradients = Gradients(view.hidden, view.probs, self.bias)
             rows = torch.arange(len(view), device=rows.device)
         before = (view.is_pending & ~view.is_labelled)[rows].nonzero()[:, 0]
-        chosen, scores = seed(gradients, view.is_open[rows], n, self.start, rng, before.tolist())
+        chosen, scores = draw_seeds(gradients, view.is_open[rows], n, self.start, rng, before.tolist())
         return picks(rows[chosen], scores)
 
 
 class Gradients:
-    """G = (p - e) ⊗ h for every row, e its most probable class; never written out, only measured."""
+    """G = (p - e) ⊗ h for every row, e its most probable class; never materialised."""
 
     def __init__(self, hidden: Float[Tensor, "m h"], probs: Float[Tensor, "m c"], bias: bool = False) -> None:
         self.hidden = hidden
@@ -68,9 +68,9 @@ class Gradients:
         self.rounding = max(torch.finfo(values.dtype).eps for values in (hidden, probs))
 
     def within_reach(self, centre: int, nearest: Float[Tensor, "m"]) -> Int[Tensor, "r"]:
-        """The rows to which this one may be nearer than `nearest`, squared: all others need not be measured.
+        """The rows to which this one may be nearer than `nearest` (squared): the others can be skipped.
 
-        |h·h'| is at most |h||h'|, and q·q' has few terms. So most rows are known to be too far before h is read.
+        |h·h'| is at most |h||h'|, and q·q' has few terms, so most rows are ruled out before h is read.
         """
         errors = torch.mv(self.errors, self.errors[centre]).double().abs_()
         lengths = self.squares + self.squares[centre]
@@ -83,8 +83,8 @@ class Gradients:
     ) -> Float[Tensor, "r"]:
         """Squared distances of these rows, or all, to one in O(r (h + c)): <G, G'> = (q·q')(h·h').
 
-        Rows that the difference of large numbers would get wrong are done again, unless `nearest` is 0 there: nothing
-        comes nearer than that.
+        Rows where cancellation would dominate are recomputed, unless `nearest` is 0 there, since nothing can be
+        nearer than that.
         """
         hidden, errors, squares = self.hidden, self.errors, self.squares
         if rows is None:
@@ -101,7 +101,7 @@ class Gradients:
         return distances.clamp_min_(0)
 
     def small_distances(self, rows: Int[Tensor, "b"], centre: int) -> Float[Tensor, "b"]:
-        """The same through differences of factors: 0 where rows are equal, and right to the last digits near it."""
+        """The same through differences of factors: exactly 0 for equal rows, and accurate near 0."""
         h, q = self.hidden[rows].double(), self.errors[centre].double()
         h_change = h - self.hidden[centre].double()
         q_change = self.errors[rows].double() - q
@@ -113,7 +113,7 @@ class Gradients:
         )
 
 
-def seed(
+def draw_seeds(
     gradients: Gradients,
     is_open: Bool[Tensor, "m"],
     n: int,
@@ -121,20 +121,20 @@ def seed(
     rng: np.random.Generator,
     before: Sequence[int] = (),
 ) -> tuple[Int[Tensor, "n"], Float[Tensor, "n"]]:
-    """n open rows: the first by its length or at random, each other with odds D², its squared distance to the nearest.
+    """n open rows: the first by its norm or at random, each other with odds D², its squared distance to the nearest.
 
-    Rows in `before` are chosen already, so that there is no first one. Beside the rows, D² when each was drawn; of the
-    first, its squared length.
+    Rows in `before` count as chosen, so there is no first one. Also returns D² when each was drawn; for the
+    first, its squared norm.
     """
     is_open = is_open.clone()
     nearest = torch.where(is_open, torch.inf, 0.0).double()
     for centre in before:
-        approach(gradients, centre, nearest)
+        update_nearest(gradients, centre, nearest)
     chosen: list[int] = []
     scores: list[float] = []
     while len(chosen) < n:
         if before or chosen:
-            centre = draw(nearest, is_open, rng)
+            centre = draw_row(nearest, is_open, rng)
             scores.append(float(nearest[centre]))
         else:
             largest = torch.where(is_open, gradients.squares, -1.0)
@@ -143,30 +143,30 @@ def seed(
         chosen.append(centre)
         is_open[centre], nearest[centre] = False, 0.0
         if len(chosen) < n:
-            approach(gradients, centre, nearest)
+            update_nearest(gradients, centre, nearest)
     return torch.tensor(chosen, device=is_open.device), torch.tensor(scores, dtype=torch.float64)
 
 
-def approach(gradients: Gradients, centre: int, nearest: Float[Tensor, "m"]) -> None:
-    """Bring the squared distances to the nearest chosen row up to date: one more is chosen."""
+def update_nearest(gradients: Gradients, centre: int, nearest: Float[Tensor, "m"]) -> None:
+    """Update the squared distances to the nearest chosen row for one more choice."""
     rows = gradients.within_reach(centre, nearest)
-    if 2 * len(rows) > len(nearest):  # gathering so many would cost more than reading all
+    if 2 * len(rows) > len(nearest):  # gathering that many would cost more than reading all
         torch.minimum(nearest, gradients.distances(centre, nearest), out=nearest)
     else:
         nearest[rows] = torch.minimum(nearest[rows], gradients.distances(centre, nearest, rows))
 
 
-def draw(mass: Float[Tensor, "m"], is_open: Bool[Tensor, "m"], rng: np.random.Generator) -> int:
-    """One row with odds `mass`, by one uniform number; any open row where there is no mass left."""
+def draw_row(mass: Float[Tensor, "m"], is_open: Bool[Tensor, "m"], rng: np.random.Generator) -> int:
+    """Sample one row with odds `mass` by one uniform number; any open row if no mass is left."""
     sums = mass.cumsum(0)
     total = float(sums[-1])
     if not math.isfinite(total):
-        raise UnderstudyError("the gradients are too long to be measured; scale the hidden outputs down")
+        raise UnderstudyError("the squared gradient norms overflow; scale the hidden outputs down")
     if total <= 0:
         return _any_open(is_open, rng)
     while True:
-        # The first sum above the mark: a row without mass adds nothing, so it is never that. But a GPU adds in
-        # parallel, and its sums need not rise from row to row: then one may come out, and is not taken.
+        # The first cumulative sum above the mark: a row without mass adds nothing, so it is never chosen. But a GPU
+        # sums in parallel, and its sums need not be monotonic: then one may come out, and is rejected.
         mark = min(rng.random() * total, math.nextafter(total, 0.0))
         row = int(torch.searchsorted(sums, mark, right=True))
         if row < len(mass) and float(mass[row]) > 0:

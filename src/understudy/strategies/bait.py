@@ -1,4 +1,4 @@
-"""BAIT: rows that leave the last layer least uncertain about the whole pool, by Fisher information."""
+"""BAIT: rows that reduce the last layer's uncertainty over the whole pool most, by Fisher information."""
 
 import math
 from collections.abc import Callable
@@ -18,15 +18,15 @@ from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView, check_subset_size
 
-MAX_MATRIX_ROWS: Final = 5_000  # of a matrix that one still wants to invert
-NUMBERS_PER_BLOCK: Final = 1 << 18  # in memory at once while rows are read
-# Once the trace has shrunk to this share, what is left after all the subtractions is worked out afresh.
+MAX_MATRIX_ROWS: Final = 5_000  # of the largest matrix that is inverted
+NUMBERS_PER_BLOCK: Final = 1 << 18  # in memory at a time while rows are read
+# Once the trace has shrunk to this share, it is recomputed, because the subtractions have cost precision.
 REFRESH_BELOW: Final = 1e-4
 
 
 @dataclass(frozen=True)
 class Bait:
-    """Rows whose Fisher information, with that of the labelled ones, brings tr(M⁻¹ F) down most; F is the pool's."""
+    """Rows whose Fisher information, added to that of the labelled ones, reduces tr(M⁻¹ F) most; F is the pool's."""
 
     regularisation: float = 1.0
     oversampling: float = 2.0
@@ -56,7 +56,7 @@ class Bait:
 
 
 class BaitBinary(Bait):
-    """BAIT with the most probable class against the rest: one factor √(p (1 - p)) h a row, and no classes."""
+    """BAIT with the most probable class against the rest: one factor √(p (1 - p)) h per row, and no classes."""
 
     def fisher_of(self, view: PoolView) -> "Fisher":
         return Fisher(view.hidden, view.probs.amax(1, keepdim=True), binary_roots)
@@ -78,9 +78,9 @@ def binary_roots(best: Float[Tensor, "b 1"]) -> Float[Tensor, "b 1 1"]:
 
 @dataclass(frozen=True, eq=False)
 class Fisher:
-    """Every row's information VᵀV, where V = B ⊗ h has c rows and c d columns. V is never kept, only h and p are.
+    """Every row's Fisher information VᵀV, where V = B ⊗ h has c rows and c d columns. Only h and p are stored, not V.
 
-    `roots` makes B of p. It is (c, c): (1, 1) where classes do not matter.
+    `roots` computes B from p: (c, c), or (1, 1) in the binary variant.
     """
 
     hidden: Float[Tensor, "n d"]
@@ -94,7 +94,7 @@ class Fisher:
         return self.hidden.shape[1] * self.probs.shape[1]
 
     def blocks(self, rows: Int[Tensor, "m"]) -> tuple[Int[Tensor, "_"], ...]:
-        """The rows in parts of which each is small in memory, with all that is worked out from it."""
+        """The rows in blocks that fit into memory together with everything computed from them."""
         return torch.split(rows, rows_that_fit(self.budget, self.size + 4 * self.probs.shape[1] ** 2))
 
     @property
@@ -140,14 +140,14 @@ class Fisher:
         return (B[0, :, :, None] * h[0]).flatten(1)
 
 
-# -- adding and taking away -----------------------------------------------------------------------------------
+# -- adding and removing --------------------------------------------------------------------------------------
 
 
 class Design:
-    """M = Σ VᵀV of what is chosen, and for each candidate what it would change in tr(M⁻¹ F) to add it or take it away.
+    """M = Σ VᵀV of the chosen rows, and the change of tr(M⁻¹ F) if each candidate were added or removed.
 
-    One step is a low-rank change of M⁻¹ and of G = M⁻¹ F M⁻¹. With it, V M⁻¹ Vᵀ and V G Vᵀ of all candidates are
-    changed rather than worked out again: O(m c² (c + d)) in place of O(m c² d²), two products with the m rows.
+    One step is a low-rank update of M⁻¹ and of G = M⁻¹ F M⁻¹. With it, V M⁻¹ Vᵀ and V G Vᵀ of all candidates are
+    updated rather than recomputed: O(m c² (c + d)) instead of O(m c² d²), two products with the m rows.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Design:
         self._begin()
 
     def _begin(self) -> None:
-        self.S = self.T = torch.empty(0)  # let go of the old ones: two of them fill the memory
+        self.S = self.T = torch.empty(0)  # free the old ones first: memory would not hold both
         self.M_inv = inverse(self.M)
         self.G = self.M_inv @ self.F @ self.M_inv
         self.S = self.fisher.forms(self.rows, self.M_inv)
@@ -173,7 +173,7 @@ class Design:
         self.trace_before = float(self.G.trace())
 
     def changes(self) -> Float[Tensor, "m"]:
-        """By how much tr(M⁻¹ F) falls if a candidate is added, or less than nothing if it is taken away."""
+        """By how much tr(M⁻¹ F) falls if a candidate is added; negative if it is removed."""
         r = self.S.shape[1]
         if r == 1:
             changes = (self.T / (self.sign + self.S))[:, 0, 0]
@@ -186,7 +186,7 @@ class Design:
         return torch.where(self.is_open, changes, -torch.inf)
 
     def step(self, place: int) -> float:
-        """Add this candidate, or take it away; gives the change that it made."""
+        """Add or remove this candidate; returns the change of the trace."""
         V = self.fisher.factor(int(self.rows[place]))
         U, W = self.M_inv @ V.T, self.G @ V.T  # (w, r)
         K = torch.linalg.inv(self.sign * torch.eye(len(V)).to(V) + V @ U)
@@ -206,7 +206,7 @@ class Design:
     def _follow(
         self, U: Float[Tensor, "w r"], W: Float[Tensor, "w r"], K: Float[Tensor, "r r"], Q: Float[Tensor, "r r"]
     ) -> None:
-        """The same change as seen by every candidate."""
+        """Apply the same update to every candidate."""
         size = len(self.fisher.blocks(self.rows)[0])
         U, W = self._by_feature(U), self._by_feature(W)
         for rows, S, T in zip(*(torch.split(all_rows, size) for all_rows in (self.rows, self.S, self.T)), strict=True):
@@ -231,11 +231,11 @@ def _choose(
     regularisation: float,
     oversampling: float,
 ) -> Picks:
-    """Add the best row until there are too many, then take away those that matter least. Ties go to the lowest row."""
+    """Forward selection of more rows than needed, then backward elimination. Ties go to the lowest row."""
     everybody = torch.arange(len(fisher.hidden), device=rows.device)
     F = fisher.total(everybody) / len(everybody)
     M = regularisation * torch.eye(fisher.size).to(F)
-    if len(taken):  # their mean, times their share: n taken / (n taken + n new)
+    if len(taken):  # their mean, weighted by their share: n taken / (n taken + n new)
         M += fisher.total(taken) / (len(taken) + n)
     candidates = replace(fisher, scale=math.sqrt(n / (len(taken) + n)))
     forward = Design(candidates, rows, M, F, 1)
@@ -247,7 +247,7 @@ def _choose(
     if len(chosen) > n:
         backward = Design(candidates, rows[torch.tensor(chosen, device=rows.device)], forward.M, F, -1)
         for _ in range(len(chosen) - n):
-            # of equals, that which came last
+            # among ties, the one added last
             backward.step(len(chosen) - 1 - int(backward.changes().flip(0).argmax()))
         kept = backward.is_open.nonzero()[:, 0]
     order = torch.tensor(chosen, device=rows.device)[kept]

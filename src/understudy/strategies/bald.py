@@ -1,4 +1,4 @@
-"""BALD: rows on which random halves of the learner are each sure, but of different classes; and draws by that score."""
+"""BALD: rows on which dropout passes are each confident but disagree; and sampling by that score."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
@@ -16,8 +16,8 @@ from understudy.strategies.uncertainty import entropy
 from understudy.strategies.view import Picks, PoolView
 
 Kind = Literal["power", "softmax", "softrank"]
-LEAST_SCORE: Final = 1e-12  # a score in a logarithm is no smaller
-NUMBERS_PER_BLOCK: Final = 1 << 18  # probabilities that are turned into float64 at once
+LEAST_SCORE: Final = 1e-12  # lower bound of a score before its logarithm is taken
+NUMBERS_PER_BLOCK: Final = 1 << 18  # probabilities converted to float64 at a time
 
 
 def entropies(
@@ -35,7 +35,7 @@ def entropies(
 def mutual_information(
     stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"], numbers_per_block: int = NUMBERS_PER_BLOCK
 ) -> Float[Tensor, "m"]:
-    """What the label of each of these rows would say about which pass is right; 0 or more."""
+    """Mutual information between the label of each of these rows and the model's parameters; 0 or more."""
     of_mean, mean_of = entropies(stochastic, rows, numbers_per_block)
     return of_mean.sub_(mean_of).clamp_min_(0)
 
@@ -43,20 +43,20 @@ def mutual_information(
 def variation_ratio(
     stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"], numbers_per_block: int = NUMBERS_PER_BLOCK
 ) -> Float[Tensor, "m"]:
-    """1 less the largest number of the mean prediction of these rows; float64."""
+    """1 minus the largest probability of the mean prediction of these rows; float64."""
     blocks = torch.split(rows, rows_that_fit(numbers_per_block, stochastic[0].numel()))
     return torch.cat([1 - stochastic[block].double().mean(1).amax(1) for block in blocks])
 
 
 def stochastic_needs(passes: int, dropout: float) -> Needs:
-    """Needs of those that read several passes; the settings are checked here."""
+    """The needs of a strategy that reads several passes; the settings are checked here."""
     check_whole_number("passes", passes, 1)
     check_number("dropout", dropout, above=0, below=1)
     return Needs(frozenset({"stochastic"}), passes=passes, dropout=dropout)
 
 
 class ReadsPasses:
-    """A strategy that reads several stochastic passes: what BALD and its kin share."""
+    """A strategy that reads several stochastic passes: what BALD and its variants share."""
 
     passes: int
     dropout: float
@@ -71,7 +71,7 @@ class ReadsPasses:
 
 @dataclass(frozen=True)
 class Bald(ReadsPasses):
-    """The rows whose label says most about the learner."""
+    """The rows whose label is most informative about the learner's parameters."""
 
     passes: int = 20
     dropout: float = 0.5
@@ -83,7 +83,7 @@ class Bald(ReadsPasses):
 
 @dataclass(frozen=True)
 class PowerBald(ReadsPasses):
-    """Rows drawn with odds that grow with BALD's score, so that a batch is not many times the same."""
+    """Rows sampled with odds that grow with BALD's score, so that a batch is not redundant."""
 
     kind: Kind = "power"
     beta: float = 1.0
@@ -103,7 +103,7 @@ class PowerBald(ReadsPasses):
 
 
 def log_weights(scores: Float[Tensor, "m"], kind: Kind) -> Float[Tensor, "m"]:
-    """The logarithm of a row's odds: its score (power), e to it (softmax), one over its rank (softrank)."""
+    """The logarithm of a row's odds, which are its score (power), exp(score) (softmax) or 1 / rank (softrank)."""
     if kind == "power":
         return scores.clamp_min(LEAST_SCORE).log()
     if kind == "softmax":

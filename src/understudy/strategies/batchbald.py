@@ -1,4 +1,4 @@
-"""BatchBALD: a batch whose labels together say most about the learner."""
+"""BatchBALD: a batch whose labels are jointly most informative about the learner's parameters."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,13 +14,13 @@ from understudy.strategies.bald import ReadsPasses, entropies
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView
 
-NUMBERS_PER_BLOCK: Final = 1 << 19  # in memory at once while candidates are compared
-KEPT_PER_PICK: Final = 20  # candidates that culling leaves at least
+NUMBERS_PER_BLOCK: Final = 1 << 19  # in memory at a time while candidates are compared
+KEPT_PER_PICK: Final = 20  # minimum number of candidates after culling
 
 
 @dataclass(frozen=True)
 class BatchBald(ReadsPasses):
-    """One row after the other, each that whose label adds most to what the labels before it say."""
+    """Greedy: each row is the one whose label adds most to the mutual information of the batch."""
 
     passes: int = 100
     dropout: float = 0.5
@@ -42,7 +42,7 @@ class BatchBald(ReadsPasses):
             kept = order[: max(self.keep, KEPT_PER_PICK * n)].sort().values
             rows, expected, bounds = rows[kept], expected[kept], bounds[kept]
         search = Search(stochastic, rows, expected, bounds)
-        pending = view.pending  # their labels will come too
+        pending = view.pending  # they are part of the batch
         scores = []
         for _ in range(n):
             batch = stochastic[torch.cat([pending, rows[search.chosen]])].double()
@@ -54,22 +54,22 @@ class BatchBald(ReadsPasses):
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Labels that the batch may get, a row for each way: how probable it is, and which pass it speaks for."""
+    """Joint labellings of the batch, one per row: the probability of each, and its posterior over the passes."""
 
     shares: Float[Tensor, "a"]  # sum 1
     posterior: Float[Tensor, "a t"]  # each row sums to 1
 
     def expected_entropy(self, probs: Float[Tensor, "b t c"]) -> Float[Tensor, "b"]:
-        """The entropy of each row's label once the batch has its labels, on average over them."""
+        """The expected entropy of each row's label given the labels of the batch."""
         passes, classes = probs.shape[1:]
         predictions = self.posterior @ probs.transpose(0, 1).reshape(passes, -1)  # (a, b c)
-        # log and a product, since torch's own entropy is half as fast; 0 ln 0 is 0 here too
+        # a logarithm and a product are twice as fast as torch's own entropy; 0 ln 0 is 0 here too
         terms = predictions.clamp_min(torch.finfo(predictions.dtype).tiny).log_().mul_(predictions)
         return -(self.shares @ terms).reshape(-1, classes).sum(1)
 
 
 def all_answers(batch: Float[Tensor, "k t c"]) -> Answers:
-    """All c^k ways to label the batch."""
+    """All c^k labellings of the batch."""
     joint = torch.ones(1, batch.shape[1], dtype=batch.dtype, device=batch.device)  # (ways, t)
     for probs in batch:
         joint = (joint[:, None] * probs.T).reshape(-1, batch.shape[1])
@@ -79,7 +79,7 @@ def all_answers(batch: Float[Tensor, "k t c"]) -> Answers:
 
 
 def draw_answers(batch: Float[Tensor, "k t c"], most: int, rng: np.random.Generator) -> Answers:
-    """Ways to label the batch, drawn from each pass alike: `most` in all, and at least one from each."""
+    """Sampled labellings of the batch, equally many from each pass: `most` in all, and at least one from each."""
     k, passes, _ = batch.shape
     each = max(1, most // passes)
     sums = batch.cumsum(2)
@@ -95,11 +95,11 @@ def draw_answers(batch: Float[Tensor, "k t c"], most: int, rng: np.random.Genera
 
 
 class Search:
-    """Greedy choice without looking at everybody.
+    """Lazy greedy search.
 
-    What a row adds is at most what it said alone, and less the more is chosen. So rows are looked at from the highest
-    `bounds` downward, until no row that is left could do better than the best so far. `expected` is the entropy of a
-    row's label if one knew the right pass.
+    What a row adds is at most its own score, and shrinks as more rows are chosen. So rows are tried from the highest
+    `bounds` downward, until no remaining row could beat the best so far. `expected` is the expected entropy of a
+    row's label given the pass.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Search:
         self.chosen: list[int] = []  # places in `rows`
 
     def step(self, answers: Answers, exact: bool) -> float:
-        """Choose one more; gives what it adds to the mutual information of the batch."""
+        """Choose one more; returns what it adds to the mutual information of the batch."""
         left = len(self.rows) - len(self.chosen)
         order = torch.sort(self.bounds, descending=True, stable=True).indices[:left]
         gains = torch.full_like(self.bounds, -1.0)
@@ -123,12 +123,12 @@ class Search:
             if best > float(self.bounds[block[0]]):
                 break
             gain = answers.expected_entropy(self.stochastic[self.rows[block]].double()) - self.expected[block]
-            # Drawn answers may promise more than is possible. The bound holds for the truth.
+            # Sampled labellings may overestimate the gain; the bound holds for the exact value.
             gains[block] = torch.minimum(gain.clamp_min_(0), self.bounds[block])
             best = max(best, float(gains[block].max()))
         if exact:
             self.bounds = torch.where(gains >= 0, gains, self.bounds)
         place = int(gains.argmax())
-        self.bounds[place] = -1.0  # below all that are left
+        self.bounds[place] = -1.0  # below all remaining ones
         self.chosen.append(place)
         return float(gains[place])

@@ -1,4 +1,4 @@
-"""BGADL: rows by BALD or the variation ratio, and for every labelled image one more that a generator makes of it."""
+"""BGADL: rows by BALD or the variation ratio, and a generated variant of every labelled image for training."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
@@ -12,7 +12,7 @@ from torch.nn import functional
 from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.core.checks import check_device
 from understudy.errors import UnderstudyError
-from understudy.strategies.adversary import check_iterations, passes_over, shuffled
+from understudy.strategies.adversary import check_iterations, passes_over, shuffle_batches
 from understudy.strategies.autoencoders import (
     ROWS_PER_BLOCK,
     Autoencoder,
@@ -25,8 +25,8 @@ from understudy.strategies.autoencoders import (
     start_kaiming,
 )
 from understudy.strategies.bald import mutual_information, stochastic_needs, variation_ratio
-from understudy.strategies.draws import seeded_layers, torch_generator
 from understudy.strategies.protocol import Needs
+from understudy.strategies.randomness import seeded_layers, torch_generator
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView
 
@@ -35,7 +35,7 @@ SCORES: Final = {"bald": mutual_information, "variation_ratio": variation_ratio}
 
 
 class Critic(nn.Module):
-    """Looks at an image: is it real, and of which class?"""
+    """A discriminator and classifier of images: real or generated, and which class."""
 
     def __init__(self, channels: int, n_classes: int) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Critic(nn.Module):
         self.classes = nn.Linear(width, n_classes)
 
     def forward(self, x: Float[Tensor, "b ch h w"]) -> tuple[Float[Tensor, "b"], Float[Tensor, "b c"]]:
-        """Logits of both."""
+        """Logits of real or generated, and of the classes."""
         hidden = self.trunk(x)
         return self.real(hidden)[:, 0], self.classes(hidden)
 
@@ -58,8 +58,8 @@ class Bgadl:
     passes: int = 20
     dropout: float = 0.5
     subset_size: int | None = 2000
-    # Of the generator that `augment` trains:
-    iterations: int | None = None  # None: 100 passes over the labelled images
+    # Settings of the generator that `augment` trains:
+    iterations: int | None = None  # None: 100 epochs over the labelled images
     beta: float = 1.0  # weight of the KL divergence
     latent: int = 32
     batch_size: int = 100
@@ -82,19 +82,19 @@ class Bgadl:
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.subset_size, rng)
-        _ = view.images  # `augment` will want them: say so before anybody has labelled
+        _ = view.images  # `augment` needs them: fail before anything is labelled
         return top(rows, SCORES[self.score](view.stochastic, rows), n)
 
     def augment(
         self, images: np.ndarray, labels: np.ndarray, n_classes: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """For each image one that a generator, trained on all of them, makes of it; with the same label."""
+        """One generated image per image, by a generator trained on all of them, with the same label."""
         if len(images) != len(labels) or not len(labels):
-            raise UnderstudyError(f"give some images and a label for each; got {len(images)} and {len(labels)}")
+            raise UnderstudyError(f"pass some images and one label for each; got {len(images)} and {len(labels)}")
         inputs = ImageInputs(images, torch.device(self.device))
         vae = self.train(inputs, torch.from_numpy(np.asarray(labels, np.int64)), n_classes, rng)
         made = [
-            _rebuilt(vae, inputs, rows, images.shape[1:3])
+            _rebuild_images(vae, inputs, rows, images.shape[1:3])
             for rows in np.array_split(np.arange(len(images)), -(-len(images) // ROWS_PER_BLOCK))
         ]
         return np.concatenate(made).reshape(images.shape), np.array(labels)
@@ -102,7 +102,7 @@ class Bgadl:
     def train(
         self, inputs: ImageInputs, labels: Int[Tensor, "n"], n_classes: int, rng: np.random.Generator
     ) -> Autoencoder:
-        """Autoencoder and critic in turns: one step of each a batch."""
+        """Train autoencoder and critic in turn: one step of each per batch."""
         with seeded_layers(rng):
             vae = make_autoencoder(inputs.shape, self.latent)
             critic = Critic(inputs.shape[0], n_classes)
@@ -111,7 +111,7 @@ class Bgadl:
         making = torch.optim.Adam(vae.parameters(), self.learning_rate)
         judging = torch.optim.Adam(critic.parameters(), self.learning_rate)
         noise, labels = torch_generator(rng), labels.to(inputs.device)
-        batches = shuffled(np.arange(len(labels)), self.batch_size, rng)
+        batches = shuffle_batches(np.arange(len(labels)), self.batch_size, rng)
         iterations = self.iterations or passes_over(len(labels), self.batch_size)
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False):
             for _ in range(iterations):
@@ -126,7 +126,7 @@ class Bgadl:
                 judging.step()
                 fitted = functional.mse_loss(made, x) + self.beta * kl_divergence(mean, log_variance, "mean")
                 making.zero_grad()
-                (fitted + _opinion(critic, made, y, real=True)).backward()  # type: ignore[no-untyped-call]
+                (fitted + _critic_loss_of(critic, made, y, real=True)).backward()  # type: ignore[no-untyped-call]
                 making.step()
         return vae
 
@@ -134,18 +134,20 @@ class Bgadl:
 def critic_loss(
     critic: Critic, x: Float[Tensor, "b ch h w"], made: Float[Tensor, "b ch h w"], y: Int[Tensor, "b"]
 ) -> Float[Tensor, ""]:
-    """Real images are to be called real and made ones made, and both by their class."""
-    return _opinion(critic, x, y, real=True) + _opinion(critic, made, y, real=False)
+    """The critic's loss: real images as real, generated ones as generated, and the class of both."""
+    return _critic_loss_of(critic, x, y, real=True) + _critic_loss_of(critic, made, y, real=False)
 
 
-def _opinion(critic: Critic, x: Float[Tensor, "b ch h w"], y: Int[Tensor, "b"], real: bool) -> Float[Tensor, ""]:
-    """How far the critic is from calling these real, or made, and of these classes."""
+def _critic_loss_of(critic: Critic, x: Float[Tensor, "b ch h w"], y: Int[Tensor, "b"], real: bool) -> Float[Tensor, ""]:
+    """Loss of the critic on images that are all real or all generated, plus that of their classes."""
     state, classes = critic(x)
     target = torch.full_like(state, float(real))
     return functional.binary_cross_entropy_with_logits(state, target) + functional.cross_entropy(classes, y)
 
 
 @torch.no_grad()
-def _rebuilt(vae: Autoencoder, inputs: ImageInputs, rows: Int[np.ndarray, "b"], size: tuple[int, int]) -> np.ndarray:
-    """What the decoder makes of the means of the latents, as bytes of the size the images had."""
+def _rebuild_images(
+    vae: Autoencoder, inputs: ImageInputs, rows: Int[np.ndarray, "b"], size: tuple[int, int]
+) -> np.ndarray:
+    """The decoder's images from the means of the latents, as bytes of the original size."""
     return from_square(vae.decoder(encode_rows(vae, inputs, rows)), size).cpu().numpy()

@@ -1,4 +1,4 @@
-"""Cluster-Margin: the smallest margins, spread over the clusters of a hierarchical clustering, small ones first."""
+"""Cluster-Margin: the smallest margins, spread over the clusters of a hierarchical clustering, small clusters first."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -11,21 +11,21 @@ from scipy.spatial.distance import squareform
 from torch import Tensor
 
 from understudy.checks import check_number, check_whole_number
-from understudy.strategies.clusters import Space, check_space, k_means, table_of, turns
+from understudy.strategies.clusters import Space, check_space, k_means, table_of, turn_numbers
 from understudy.strategies.points import Points
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks, top
 from understudy.strategies.uncertainty import margin
 from understudy.strategies.view import Picks, PoolView
 
-CELL_ITERATIONS = 10  # of the k-means that divides a large pool
+CELL_ITERATIONS = 10  # of the k-means that partitions a large pool
 
 
 @dataclass(frozen=True)
 class ClusterMargin:
-    """Random picks from the `per_pick * n` smallest margins, one a cluster and turn, the smallest clusters first.
+    """Random picks from the `per_pick * n` smallest margins, round-robin over the clusters, smallest first.
 
-    The pool is clustered when it is first seen. The object remembers that until it is shown other features.
+    The pool is clustered when it is first seen; the clusters are kept until the features change.
     """
 
     on: Space = "features"
@@ -57,9 +57,9 @@ class ClusterMargin:
         return picks(torch.from_numpy(chosen), margin(view.probs[view.labels.new_tensor(chosen)]))
 
     def clusters(self, features: Float[Tensor, "n d"]) -> Int[Tensor, "n"]:
-        """The cluster of each row, made once for these features.
+        """The cluster of each row, computed once for these features.
 
-        They follow from the features alone, never from the caller's generator: what an object has seen before must
+        They depend on the features alone, not on the caller's generator: what an object has seen before must
         not change its picks.
         """
         name = fingerprint(features)
@@ -77,25 +77,25 @@ class ClusterMargin:
 
 
 def round_robin(clusters: Int[np.ndarray, "m"], order: Int[np.ndarray, "m"], n: int) -> Int[np.ndarray, "n"]:
-    """Places of n picks: each cluster in turn gives one, smallest cluster first, until all have given all.
+    """Positions of n picks: one from each cluster in turn, smallest cluster first, until all are used up.
 
-    `order` says which of its members a cluster gives first; clusters of one size take turns by their number.
+    `order` ranks the members within a cluster; clusters of equal size go by their number.
     """
     _, cluster, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
     mine = cluster[order]
-    return order[np.lexsort((mine, sizes[mine], turns(mine)))[:n]]
+    return order[np.lexsort((mine, sizes[mine], turn_numbers(mine)))[:n]]
 
 
 def average_linkage(
     points: Points, cell_rows: int, average_size: float | None, distance: float, rng: np.random.Generator
 ) -> Int[Tensor, "m"]:
-    """Agglomerative clustering by the mean distance between clusters, cut at one height for all.
+    """Agglomerative clustering with average linkage, cut at one height for all.
 
     The height is the smallest at which clusters have `average_size` points on average, or `distance` if that is None.
-    Exact for up to `cell_rows` points. More are divided by k-means into cells that are clustered one by one, because
-    the clusters are far smaller than a cell and the distances of all pairs would not fit: O(m · cell_rows · d).
+    Exact for up to `cell_rows` points. More are partitioned by k-means into cells that are clustered one by one:
+    clusters are far smaller than a cell, and all pairwise distances would not fit. O(m · cell_rows · d).
     """
-    cells = list(divided(points, cell_rows, rng))
+    cells = list(divide_into_cells(points, cell_rows, rng))
     trees = [_tree(points, cell) for cell in cells]
     if average_size is not None:
         heights = np.sort(np.concatenate([tree[:, 2] for tree in trees]))
@@ -110,8 +110,8 @@ def average_linkage(
     return assignment
 
 
-def divided(points: Points, limit: int, rng: np.random.Generator) -> list[Int[Tensor, "_"]]:
-    """The places of all points in cells of at most `limit` neighbours."""
+def divide_into_cells(points: Points, limit: int, rng: np.random.Generator) -> list[Int[Tensor, "_"]]:
+    """The positions of all points in cells of at most `limit` nearby points."""
     cells, large = [], [torch.arange(len(points), device=points.device)]
     while large:
         places = large.pop()
@@ -122,13 +122,13 @@ def divided(points: Points, limit: int, rng: np.random.Generator) -> list[Int[Te
         k = -(-2 * len(places) // limit)
         near = k_means(Points(points.table, rows, points.unit), k, rng, max_iterations=CELL_ITERATIONS)
         parts = [places[near.assignment == c] for c in near.sizes.nonzero()[:, 0]]
-        # Copies cannot be told apart: cut them as they come.
+        # Duplicates cannot be separated: split them in order.
         large += parts if len(parts) > 1 else list(torch.split(places, limit))
     return cells
 
 
 def _tree(points: Points, cell: Int[Tensor, "m"]) -> Float[np.ndarray, "t 4"]:
-    """SciPy's table of merges, m - 1 of them."""
+    """SciPy's linkage matrix of m - 1 merges."""
     if len(cell) == 1:
         return np.empty((0, 4))
     members = points.take(cell).double()
@@ -138,7 +138,7 @@ def _tree(points: Points, cell: Int[Tensor, "m"]) -> Float[np.ndarray, "t 4"]:
 
 
 def fingerprint(features: Float[Tensor, "n d"]) -> str:
-    """A name for these values, the same for a copy of them; one pass over the features."""
+    """A hash of these values, the same for a copy of them; one pass over the features."""
     direction = torch.from_numpy(np.random.default_rng(0).standard_normal(features.shape[1])).to(features)
     shadow = (features @ direction).cpu().numpy()  # (n,)
     return hashlib.blake2b(f"{tuple(features.shape)}".encode() + shadow.tobytes(), digest_size=16).hexdigest()

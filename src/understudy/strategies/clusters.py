@@ -26,19 +26,19 @@ from understudy.strategies.points import Points
 from understudy.strategies.view import PoolView
 
 Space = Literal["hidden", "features"]
-SEEDING_ROWS: Final = 2_000  # at the least, and for each centre:
+SEEDING_ROWS: Final = 2_000  # at least, and per centre:
 SEEDING_ROWS_PER_CENTRE: Final = 5
-LLOYD_UP_TO: Final = 500  # clusters; mini-batches beyond
+LLOYD_UP_TO: Final = 500  # clusters; mini-batches above
 BATCH_SIZE: Final = 5_000
 MAX_EPOCHS: Final = 10  # over the mini-batches
-EPOCH_TOLERANCE: Final = 2e-2  # an epoch's inertia still counts the centres it began with, so it falls by more
+EPOCH_TOLERANCE: Final = 2e-2  # an epoch's inertia includes its initial centres, so it falls by more
 MEDOID_SAMPLES: Final = 3
 MEDOID_SAMPLE_SIZE: Final = 2_000
 MEDOID_ITERATIONS: Final = 30
 
 
 def table_of(view: PoolView, on: Space) -> Float[Tensor, "n _"]:
-    """What to cluster: the learner's last hidden layer, or the pool's own features."""
+    """What to cluster: the learner's last hidden layer, or the pool's features."""
     return view.hidden if on == "hidden" else view.features
 
 
@@ -48,7 +48,7 @@ def check_space(on: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Some clusters may have no member, where points coincide."""
+    """Some clusters may be empty, where points coincide."""
 
     centres: Float[Tensor, "k d"]
     assignment: Int[Tensor, "m"]  # the nearest centre of each point
@@ -73,14 +73,13 @@ def k_means(
     max_iterations: int = MAX_ITERATIONS,
     tolerance: float = TOLERANCE,
 ) -> Clusters:
-    """k centres (m if there are fewer points), and each point's nearest: the assignment is made to these very centres.
+    """k centres (m if there are fewer points) and each point's nearest; the assignment is to these final centres.
 
-    Seeded by k-means++ on a sample. Lloyd's iterations over all points up to `lloyd_up_to` clusters, until the inertia
-    falls by less than `tolerance` of itself; mini-batches beyond, if there are more points than one holds. A centre
-    that loses all its points restarts at the point that is farthest from its own. O(mkd) an iteration or epoch.
+    Seeded by k-means++ on a sample. Up to `lloyd_up_to` clusters, Lloyd's iterations over all points until the inertia
+    falls by less than `tolerance` of itself; above, mini-batches if there are more points than one batch. A centre
+    that loses all its points restarts at the point farthest from its own centre. O(mkd) per iteration or epoch.
 
-    The basis of the surrogate is found by the same iterations from other seeds; here are weights, mini-batches and
-    members besides.
+    The surrogate's basis uses the same iterations from other seeds; this adds weights, mini-batches and members.
     """
     given = points if isinstance(points, Points) else Points(points)
     m = len(given)
@@ -101,30 +100,30 @@ def k_means(
 def nearest_members(
     points: Points, clusters: Clusters, n: int, is_held: Bool[Tensor, "m"] | None = None
 ) -> Int[Tensor, "n"]:
-    """n distinct places: the member nearest to each centre, largest clusters first.
+    """n distinct positions: the member nearest to each centre, largest clusters first.
 
-    Clusters with a point that is held, which is as good as chosen already, are left out. Where clusters are empty or
-    too few, the rest are points as far as can be from all that were chosen before, held ones included.
+    Clusters that contain a held point, which counts as chosen, are left out. Where clusters are empty or
+    too few, the rest are chosen farthest first from all chosen and held points.
     """
     by_distance = torch.sort(clusters.distances, stable=True).indices
     order = by_distance[torch.sort(clusters.assignment[by_distance], stable=True).indices]
     owners = clusters.assignment[order]
     is_first = torch.ones_like(owners, dtype=torch.bool)
     is_first[1:] = owners[1:] != owners[:-1]
-    nearest, owners = order[is_first], owners[is_first]  # one for each cluster that has members
+    nearest, owners = order[is_first], owners[is_first]  # one for each non-empty cluster
     if is_held is not None:
         is_free = torch.bincount(clusters.assignment[is_held], minlength=len(clusters))[owners] == 0
         nearest, owners = nearest[is_free], owners[is_free]
     chosen = nearest[torch.sort(clusters.sizes[owners], descending=True, stable=True).indices][:n]
-    return refilled(points, chosen, n, is_held)
+    return refill(points, chosen, n, is_held)
 
 
-def refilled(
+def refill(
     points: Points, chosen: Int[Tensor, "c"], n: int, is_held: Bool[Tensor, "m"] | None = None
 ) -> Int[Tensor, "n"]:
-    """The chosen places and, up to n, others: farthest first from them and from held ones, ties to the lowest place.
+    """The chosen positions, filled up to n: farthest first from them and from held ones, ties to the lowest.
 
-    Copies of what is chosen come once nothing else is left.
+    Duplicates of chosen points come last.
     """
     if len(chosen) == n:
         return chosen
@@ -135,8 +134,8 @@ def refilled(
     if is_held is not None:
         is_left &= ~is_held
         centres = torch.cat([centres, rows[is_held]])
-    metric: Metric = "cosine" if points.unit else "euclidean"  # at length 1 the order is the same
-    unused = np.random.default_rng(0)  # only a traversal without centres draws
+    metric: Metric = "cosine" if points.unit else "euclidean"  # for unit-norm points the order is the same
+    unused = np.random.default_rng(0)  # only a traversal without centres uses it
     more, _ = kcenter_greedy(points.table, centres, rows[is_left], n - len(chosen), unused, metric)
     place = torch.empty(len(points.table), dtype=torch.int64, device=points.device)
     place[rows] = torch.arange(len(rows), device=points.device)
@@ -160,9 +159,9 @@ def k_medoids(
     samples: int = MEDOID_SAMPLES,
     sample_size: int = MEDOID_SAMPLE_SIZE,
 ) -> Int[Tensor, "q"]:
-    """Places of k points (fewer if there are) that all are near to: the best of several random samples' medoids.
+    """Positions of up to k medoids: the best of those found on several random samples.
 
-    The distances of all pairs are held for a sample only, as in CLARA. O(s² + mkd) a sample of s.
+    Pairwise distances are computed within a sample only, as in CLARA. O(s² + mkd) per sample of s.
     """
     m = len(points)
     k, size = min(k, m), min(m, max(sample_size, 2 * k + 40))
@@ -171,25 +170,25 @@ def k_medoids(
         places = torch.from_numpy(np.sort(rng.choice(m, size, replace=False))).to(points.device)
         drawn = Points(points.take(places))
         seeds = nearest_members(drawn, k_means(drawn, k, rng), k)
-        medoids = places[alternated(drawn.table.double(), seeds)]
+        medoids = places[alternate_medoids(drawn.table.double(), seeds)]
         found = float(nearest_centres(points, points.take(medoids))[1].double().sqrt().sum())
         if found < cost:
             best, cost = medoids, found
     return best
 
 
-def alternated(points: Float[Tensor, "s d"], medoids: Int[Tensor, "k"]) -> Int[Tensor, "k"]:
-    """Each point to its nearest medoid, each medoid to the member with the least total distance, until none moves."""
+def alternate_medoids(points: Float[Tensor, "s d"], medoids: Int[Tensor, "k"]) -> Int[Tensor, "k"]:
+    """Assign points to the nearest medoid, move each medoid to the member with the least total distance; repeat."""
     distances = torch.cdist(points - points.mean(0), points - points.mean(0))
     for _ in range(MEDOID_ITERATIONS):
         owner = distances[:, medoids].argmin(1)
-        owner[medoids] = torch.arange(len(medoids), device=owner.device)  # of two that coincide, each keeps itself
+        owner[medoids] = torch.arange(len(medoids), device=owner.device)  # of two coinciding medoids, each keeps itself
         totals = torch.where(owner[:, None] == owner, distances, 0.0).sum(1)
         by_total = torch.sort(totals, stable=True).indices
         order = by_total[torch.sort(owner[by_total], stable=True).indices]
         sizes = torch.bincount(owner, minlength=len(medoids))
         moved = order[sizes.cumsum(0) - sizes]
-        # Equal totals must not send it round in circles.
+        # Equal totals must not make it cycle.
         moved = torch.where(totals[moved] < totals[medoids], moved, medoids)
         if bool((moved == medoids).all()):
             break
@@ -197,20 +196,20 @@ def alternated(points: Float[Tensor, "s d"], medoids: Int[Tensor, "k"]) -> Int[T
     return medoids
 
 
-def turns(clusters: Int[np.ndarray, "m"]) -> Int[np.ndarray, "m"]:
-    """For each point how many of its cluster come before it: by these, clusters take turns."""
+def turn_numbers(clusters: Int[np.ndarray, "m"]) -> Int[np.ndarray, "m"]:
+    """For each point, how many of its cluster come before it: sorting by this takes clusters in turn."""
     _, sizes = np.unique(clusters, return_counts=True)
     found = np.empty(len(clusters), dtype=np.int64)
     found[np.argsort(clusters, kind="stable")] = np.arange(len(clusters)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return found
 
 
-# -- inside ---------------------------------------------------------------------------------------------------
+# -- private --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class _Scaled:
-    """Points freed from their common offset and unit, so that neither costs digits where squares are subtracted."""
+    """Points, centred and scaled, so that neither offset nor scale costs precision where squares are subtracted."""
 
     points: Points
     origin: Float[Tensor, "d"]
@@ -232,15 +231,15 @@ class _Scaled:
 
 
 def _mass(weights: Float[Tensor, "m"] | None, scaled: _Scaled) -> Float[Tensor, "m"]:
-    """Weights about 1. Where all are 0, nothing tells the points apart: all count the same."""
+    """Weights scaled to a maximum of 1. If all are 0, all points count the same."""
     like = scaled.points.table
     if weights is None or float(weights.max()) <= 0:
         return torch.ones(len(scaled), dtype=like.dtype, device=like.device)
-    return (weights.clamp_min(0) / weights.max()).to(like.dtype)  # a margin may be a little below 0
+    return (weights.clamp_min(0) / weights.max()).to(like.dtype)  # rounding may make a margin slightly negative
 
 
 def _seeds(scaled: _Scaled, k: int, mass: Float[Tensor, "m"], rng: np.random.Generator) -> Float[Tensor, "k d"]:
-    """Greedy k-means++ on a sample: of several points drawn by squared distance, the one that helps all most."""
+    """Greedy k-means++ on a sample: of several points drawn by squared distance, the one that reduces inertia most."""
     m, trials = len(scaled), 2 + int(math.log(k))
     size = min(m, max(SEEDING_ROWS, SEEDING_ROWS_PER_CENTRE * k))
     places = torch.from_numpy(np.sort(rng.choice(m, size, replace=False))).to(mass.device)
@@ -251,16 +250,16 @@ def _seeds(scaled: _Scaled, k: int, mass: Float[Tensor, "m"], rng: np.random.Gen
     chosen: list[int] = []
     while len(chosen) < k:
         odds_now = odds * gaps if chosen else odds
-        sums = np.cumsum(odds_now.cpu().numpy())  # a GPU's sums have no fixed order
-        if not sums[-1] > 0:  # the rest are copies, or weigh nothing
+        sums = np.cumsum(odds_now.cpu().numpy())  # a GPU sums in no fixed order
+        if not sums[-1] > 0:  # the rest are duplicates, or have zero weight
             chosen += np.setdiff1d(np.arange(size), chosen)[: k - len(chosen)].tolist()
             break
-        # Rounding may lead past the last point that can be drawn.
+        # Rounding may lead past the last point with any mass.
         drawn = np.searchsorted(sums, rng.random(trials if chosen else 1) * sums[-1], "right")
         tried = torch.from_numpy(np.minimum(drawn, np.flatnonzero(np.diff(sums, prepend=0.0))[-1])).to(mass.device)
         sums_of_squares = squares[:, None] + squares[tried]  # (size, trials)
         near = torch.addmm(sums_of_squares, sample, sample[tried].T, alpha=-2.0).clamp_min_(0.0).double()
-        # Copies of a seed must not be drawn for what rounding leaves of their distance: these are subtracted.
+        # Subtracted directly: duplicates of a seed must not be drawn because rounding leaves them some distance.
         at, of = (near < sums_of_squares * rounding).nonzero(as_tuple=True)
         for part in torch.split(torch.arange(len(at), device=at.device), SEEDING_ROWS):
             apart = sample[at[part]].double() - sample[tried[of[part]]]
@@ -276,7 +275,7 @@ def _seeds(scaled: _Scaled, k: int, mass: Float[Tensor, "m"], rng: np.random.Gen
 def _mini_batches(
     scaled: _Scaled, centres: Float[Tensor, "k d"], mass: Float[Tensor, "m"], size: int, rng: np.random.Generator
 ) -> Float[Tensor, "k d"]:
-    """Each centre is the mean of all that was ever assigned to it. Epochs go over all points in random order."""
+    """Each centre is the mean of all points ever assigned to it. Epochs go over all points in random order."""
     k, before = len(centres), float("inf")
     total = centres.new_zeros(k)
     for _ in range(MAX_EPOCHS):
@@ -301,7 +300,7 @@ def _mini_batches(
 
 
 def _assign(scaled: _Scaled, centres: Float[Tensor, "k d"]) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
-    """As `assign_block`, for all points; the distances are sums of squares, which lose no digits, not a difference."""
+    """As `assign_block`, for all points; distances are sums of squares rather than a difference, for precision."""
     assignment = torch.empty(len(scaled), dtype=torch.int64, device=centres.device)
     distances = centres.new_empty(len(scaled))
     for first, block in scaled.blocks():

@@ -1,4 +1,4 @@
-"""DAL: the rows that a small classifier can tell from the labelled ones most surely."""
+"""DAL: the rows that a small classifier most confidently tells apart from the labelled ones."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,39 +10,39 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from understudy.checks import check_number, check_whole_number
-from understudy.strategies.draws import seeded_layers, subset, torch_generator
 from understudy.strategies.protocol import Needs
+from understudy.strategies.randomness import draw_subset, seeded_layers, torch_generator
 from understudy.strategies.ranking import top, weighted_draw
 from understudy.strategies.view import Picks, PoolView
 
-ROWS_PER_BLOCK: Final = 4096  # that a prediction takes at a time
-SHARPNESS: Final = 0.01  # of the draw: it falls by a factor e with each so much less probability
+ROWS_PER_BLOCK: Final = 4096  # predicted at a time
+SHARPNESS: Final = 0.01  # of the sampling: odds fall by a factor e for each decrease of the probability by this much
 
 
 @dataclass(frozen=True)
 class ClassifierTraining:
-    """How the classifier is trained: Adam, until it is right often enough or the epochs are over."""
+    """How the classifier is trained: Adam, until it is accurate enough or the epochs are over."""
 
     learning_rate: float
     epochs: int
     batch_size: int
 
 
-# By the number of inputs; all other numbers are trained as the last says.
+# By the number of inputs; the last entry is for all other numbers.
 TRAININGS: Final = {512: ClassifierTraining(2e-4, 500, 1024), 128: ClassifierTraining(1e-4, 1000, 128)}
 OTHER_TRAINING: Final = ClassifierTraining(1e-3, 1000, 32)
 
 
 @dataclass(frozen=True)
 class DAL:
-    """The picks in sub-batches, each the surest to be unlabelled to a classifier that counts earlier ones as labelled.
+    """Picks in sub-batches, each most confidently unlabelled to a classifier that counts earlier ones as labelled.
 
-    `learning_rate`, `max_epochs` and `batch_size` depend on the number of inputs where they are not given.
+    `learning_rate`, `max_epochs` and `batch_size` default to values that depend on the number of inputs.
     """
 
     stochastic: bool = False
     sub_batches: int | None = None  # 20, or 10 if stochastic
-    subsample: int = 10  # unlabelled rows a labelled one
+    subsample: int = 10  # unlabelled rows per labelled one
     stop_above: float = 0.98
     learning_rate: float | None = None
     max_epochs: int | None = None
@@ -66,7 +66,7 @@ class DAL:
         taken = view.taken
         chosen = []
         for size in self.sizes(n):
-            some = subset(rows, max(size, self.subsample * len(taken)), rng)
+            some = draw_subset(rows, max(size, self.subsample * len(taken)), rng)
             likely = self.unlabelled_probability(view.hidden, taken, some, rng)
             if self.stochastic:
                 found = weighted_draw(some, likely, (likely - 1) / SHARPNESS, size, rng)
@@ -79,14 +79,14 @@ class DAL:
         return Picks(np.concatenate([some.rows for some in chosen]), np.concatenate([some.scores for some in chosen]))
 
     def sizes(self, n: int) -> list[int]:
-        """n in parts as equal as can be, none of them 0."""
+        """n split as evenly as possible, without zeros."""
         parts = min(self.sub_batches or (10 if self.stochastic else 20), n)
         return [(i + 1) * n // parts - i * n // parts for i in range(parts)]
 
     def unlabelled_probability(
         self, hidden: Float[Tensor, "n h"], taken: Int[Tensor, "t"], rows: Int[Tensor, "m"], rng: np.random.Generator
     ) -> Float[Tensor, "m"]:
-        """How surely each row is told from those taken by a classifier that is trained to do so."""
+        """The probability of being unlabelled, from a classifier trained to tell rows apart from the taken ones."""
         usual = TRAININGS.get(hidden.shape[1], OTHER_TRAINING)
         training = ClassifierTraining(
             self.learning_rate or usual.learning_rate,
@@ -95,14 +95,22 @@ class DAL:
         )
         with seeded_layers(rng):
             classifier = make_classifier(hidden.shape[1]).to(hidden)
-        train_classifier(classifier, hidden, taken, rows, training, self.stop_above, torch_generator(rng))
+        train_classifier(
+            classifier,
+            hidden,
+            taken=taken,
+            others=rows,
+            training=training,
+            stop_above=self.stop_above,
+            generator=torch_generator(rng),
+        )
         with torch.no_grad():
             logits = [classifier(hidden[some]).double() for some in torch.split(rows, ROWS_PER_BLOCK)]
         return torch.cat(logits).softmax(1)[:, 1]
 
 
 def make_classifier(inputs: int) -> nn.Sequential:
-    """Three hidden layers and two classes, taken or not; narrow where there is little to see."""
+    """Three hidden layers and two classes, taken or not; narrow for few inputs."""
     width = 20 if inputs < 30 else 256
     return nn.Sequential(
         nn.Linear(inputs, width),
@@ -128,8 +136,8 @@ def train_classifier(
 ) -> int:
     """Train the classifier, and return the number of epochs it took.
 
-    It ends as soon as it is right about more than this share of the rows: one that knows every row by heart has no
-    doubt left to rank by. Each class counts as if both were equally frequent.
+    It stops once its accuracy exceeds `stop_above`: a classifier that has memorised every row has no
+    uncertainty left to rank by. Both classes are weighted equally.
     """
     rows = torch.cat([taken, others])
     is_other = torch.arange(len(rows), device=rows.device) >= len(taken)

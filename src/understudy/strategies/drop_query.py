@@ -1,4 +1,4 @@
-"""DropQuery: rows on which a linear head changes its mind when parts of the features are dropped, one a cluster."""
+"""DropQuery: rows whose class under a linear head changes when features are dropped, one per cluster."""
 
 from dataclasses import dataclass
 
@@ -11,16 +11,16 @@ from torch.nn.functional import cross_entropy, linear
 from understudy.checks import check_number, check_whole_number
 from understudy.errors import UnderstudyError
 from understudy.strategies.clusters import k_means, nearest_members
-from understudy.strategies.draws import torch_generator
 from understudy.strategies.points import Points
 from understudy.strategies.protocol import Needs
+from understudy.strategies.randomness import torch_generator
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView
 
-PATIENCE = 20  # epochs without
-LEAST_GAIN = 1e-3  # in the training loss
+PATIENCE = 20  # epochs without improvement
+LEAST_GAIN = 1e-3  # of the training loss that counts as improvement
 BATCH_SIZE = 4096
-ROWS_AT_ONCE = 4096  # whose masks are drawn together: a fixed number, so that precision and device change nothing
+ROWS_AT_ONCE = 4096  # whose masks are drawn together: fixed, so that results do not depend on precision or device
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class LinearHead:
 
 @dataclass(frozen=True)
 class DropQuery:
-    """One row from each of n clusters of those whose predicted class does not stand dropout.
+    """One row from each of n clusters of the rows whose predicted class is unstable under dropout.
 
-    It trains its own head on the features of the labelled rows. Before there are labels it takes the rows nearest to
+    It trains its own head on the features of the labelled rows. Before there are labels it picks the rows nearest to
     the centres of n clusters of the open rows.
     """
 
@@ -52,9 +52,7 @@ class DropQuery:
         for name, least in (("passes", 1), ("threshold", 0), ("enough", 1), ("epochs", 1)):
             check_whole_number(name, getattr(self, name), least)
         if self.threshold >= self.passes:
-            raise UnderstudyError(
-                f"threshold must be less than the {self.passes} passes, or nothing passes it; got {self.threshold}"
-            )
+            raise UnderstudyError(f"threshold must be below the number of passes, {self.passes}; got {self.threshold}")
         check_number("dropout", self.dropout, least=0, below=1)
         check_number("learning_rate", self.learning_rate, above=0)
         check_number("weight_decay", self.weight_decay, least=0)
@@ -71,16 +69,16 @@ class DropQuery:
         generator = torch_generator(rng)
         unit = root_mean_square(view.features)
         known = view.labelled
-        head = self.trained(view.features[known] / unit, view.labels[known], view.n_classes, generator)
+        head = self.train_head(view.features[known] / unit, view.labels[known], view.n_classes, generator)
         flips = self.flips(head, Points(view.features, rows), unit, generator)
-        kept = candidates(flips, n, self.threshold, self.enough * (n + len(pending)), rng)
+        kept = choose_candidates(flips, n, self.threshold, self.enough * (n + len(pending)), rng)
         chosen, _ = _one_a_cluster(view.features, rows[kept], pending, n, rng)
         return picks(chosen, flips[torch.searchsorted(rows, chosen)].double() / self.passes)
 
-    def trained(
+    def train_head(
         self, inputs: Float[Tensor, "l d"], labels: Int[Tensor, "l"], n_classes: int, generator: torch.Generator
     ) -> LinearHead:
-        """A linear head with dropout on its inputs, by AdamW, until the training loss no longer falls."""
+        """A linear head with dropout on its inputs, trained by AdamW until the training loss stops falling."""
         d = inputs.shape[1]
         start = (2 * torch.rand((n_classes, d), generator=generator) - 1) / d**0.5
         weight = start.to(inputs).requires_grad_()
@@ -91,8 +89,10 @@ class DropQuery:
             total = 0.0
             for batch in torch.split(torch.randperm(len(inputs), generator=generator), BATCH_SIZE):
                 some = batch.to(inputs.device)
-                with torch.enable_grad():  # whatever the caller is in the middle of
-                    loss = cross_entropy(linear(self.dropped(inputs[some], generator), weight, bias), labels[some])
+                with torch.enable_grad():  # even if the caller has disabled gradients
+                    loss = cross_entropy(
+                        linear(self.drop_features(inputs[some], generator), weight, bias), labels[some]
+                    )
                 adam.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 adam.step()
@@ -104,16 +104,16 @@ class DropQuery:
         return LinearHead(weight.detach(), bias.detach())
 
     def flips(self, head: LinearHead, points: Points, unit: float, generator: torch.Generator) -> Int[Tensor, "m"]:
-        """In how many passes the class is not the one that all the features together give."""
+        """The number of passes in which the class differs from the one predicted from all features."""
         counts = []
         for places in torch.split(torch.arange(len(points), device=points.device), ROWS_AT_ONCE):
             inputs = points.take(places) / unit
             plain = head.classes(inputs)
-            passes = [head.classes(self.dropped(inputs, generator)) != plain for _ in range(self.passes)]
+            passes = [head.classes(self.drop_features(inputs, generator)) != plain for _ in range(self.passes)]
             counts.append(torch.stack(passes).sum(0))
         return torch.cat(counts)
 
-    def dropped(self, inputs: Float[Tensor, "b d"], generator: torch.Generator) -> Float[Tensor, "b d"]:
+    def drop_features(self, inputs: Float[Tensor, "b d"], generator: torch.Generator) -> Float[Tensor, "b d"]:
         keep = torch.empty(inputs.shape).bernoulli_(1 - self.dropout, generator=generator)
         return inputs * keep.to(inputs).div_(1 - self.dropout)
 
@@ -121,9 +121,9 @@ class DropQuery:
 def _one_a_cluster(
     features: Float[Tensor, "n d"], rows: Int[Tensor, "m"], pending: Int[Tensor, "p"], n: int, rng: np.random.Generator
 ) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
-    """Of these rows, at length 1, the one in the middle of each cluster without a pending row; its squared distance.
+    """The most central row of each cluster (of unit-norm rows) without a pending row, and its squared distance.
 
-    Pending rows are part of the batch: there is a cluster for each of them, too.
+    Pending rows are part of the batch, so there is a cluster for each of them, too.
     """
     among = torch.sort(torch.cat([rows, pending])).values
     points = Points(features, among, unit=True)
@@ -132,12 +132,12 @@ def _one_a_cluster(
     return among[chosen], clusters.distances[chosen]
 
 
-def candidates(
+def choose_candidates(
     flips: Int[Tensor, "m"], n: int, threshold: int, enough: int, rng: np.random.Generator
 ) -> Int[Tensor, "k"]:
-    """Places with more flips than the threshold; with any at all if those are fewer than `enough`.
+    """Positions with more flips than the threshold, or with any flips if those are fewer than `enough`.
 
-    Random ones fill up if even those are fewer than n.
+    Random ones are added if even those are fewer than n.
     """
     kept = flips > threshold
     if int(kept.sum()) < enough:
@@ -150,6 +150,6 @@ def candidates(
 
 
 def root_mean_square(features: Float[Tensor, "n d"]) -> float:
-    """The typical size of an entry: divided by it, features in any unit suit the same learning rate. 1 if all are 0."""
+    """The scale of an entry, so that one learning rate suits features of any scale. 1 if all are 0."""
     squares = sum(float(block.square().sum(dtype=torch.float64)) for _, block in Points(features).blocks())
     return (squares / features.numel()) ** 0.5 or 1.0

@@ -1,4 +1,4 @@
-"""Elhamifar et al.: a convex program in which few rows, doubtful and far from the labelled, stand for the others."""
+"""Elhamifar et al.: a convex program that finds a few representatives, uncertain and far from labelled rows."""
 
 import math
 from collections.abc import Callable
@@ -21,13 +21,13 @@ from understudy.strategies.uncertainty import entropy
 from understudy.strategies.view import Picks, PoolView
 
 Norm = Literal["2", "inf"]
-MOST_CANDIDATES: Final = 5_000  # ten matrices of 200 MB
-LEAST_NORM: Final = 1e-3  # norms up to it are what is left where the iterations end
-ACTIVE: Final = 0.5  # the norm of a row that stands for half of somebody; less may be one of several near ties
-FIRST_LAM: Final = 4.0  # units: few rows are worth their price there, mostly one
+MOST_CANDIDATES: Final = 5_000  # takes ten matrices of 200 MB
+LEAST_NORM: Final = 1e-3  # smaller norms are residue of the iterations
+ACTIVE: Final = 0.5  # norm of a row that represents half of another; less may be one of several near ties
+FIRST_LAM: Final = 4.0  # in units of `unit_lam`: there few rows are active, mostly one
 HALVINGS: Final = 20  # of lam, until enough rows are active
 REFINEMENTS: Final = 3  # of the last halving
-LOWERINGS: Final = 5  # of lam where a full solution has fewer active rows than the first
+LOWERINGS: Final = 5  # of lam if the full solution has fewer active rows than the approximate one
 NEWTON_STEPS: Final = 50
 
 
@@ -85,9 +85,9 @@ class Elhamifar:
 
 
 def confidence(probs: Float[Tensor, "m c"], gaps: Float[Tensor, "m"], sigma: float) -> Float[Tensor, "m"]:
-    """From 1, where a row is in doubt or far from all that is labelled, to sigma: what it costs to take the row.
+    """The cost of choosing a row: from 1, where it is uncertain or far from all labelled rows, to sigma.
 
-    Before anything is labelled all rows are far, and all are 1.
+    Without labelled rows all costs are 1.
     """
     doubt = entropy(probs.double()) / math.log(max(2, probs.shape[1]))
     farthest = float(gaps.max())
@@ -102,9 +102,9 @@ def distances(X: Float[Tensor, "k d"], Y: Float[Tensor, "m d"]) -> Float[Tensor,
 class Programme:
     """min_Z tr(DᵀZ) + lam Σ_i c_i |Z_i|_q over Z ≥ 0 whose columns sum to 1, by ADMM.
 
-    Z is split in two: one copy is shrunk by rows, the other, `C`, put back on the simplex by columns, until they agree.
-    `C` is feasible, the first has rows that are exactly 0. Each solution starts from the last. O(m²) memory, and time
-    for each iteration.
+    Z is split in two: one copy is shrunk by rows, the other, `C`, projected onto the simplex by columns.
+    `C` is feasible, the first has rows that are exactly 0. Solutions are warm-started. O(m²) memory, and time
+    per iteration.
     """
 
     def __init__(
@@ -119,21 +119,21 @@ class Programme:
         self.D, self.c, self.q = D / self.scale, c, q
         self.max_iterations, self.tolerance = max_iterations, tolerance
         self.C = torch.zeros_like(D)
-        self.U = torch.zeros_like(D)  # the scaled prices of disagreement
+        self.U = torch.zeros_like(D)  # scaled dual variables
         self.rho = 1.0
         self.level = torch.full_like(c, -torch.inf)[None]
         self.is_started = False
 
     def unit_lam(self) -> float:
-        """The lam at which the medoid, taken for all, costs as much by its norm as by its distances."""
+        """The lam at which the medoid, representing all rows, costs as much by its norm as by its distances."""
         far = float(self.D.sum(1).min()) * self.scale
         return (far or 1.0) / self._norm_of_ones()
 
     def with_active(self, n: int) -> Float[Tensor, "m"]:
-        """The norms of the rows at the largest lam, of those tried, that makes n of them active.
+        """The row norms at the largest lam tried that makes n rows active.
 
-        From the largest that makes sense it is halved until they are, and the last halving is halved again a few times
-        in the logarithm, all with few iterations. Then lam is solved for in full, and lowered if that leaves too few.
+        Starting from `FIRST_LAM`, lam is halved until they are, and the last interval is bisected a few times
+        on a log scale, all with few iterations. Then it is solved in full, and lam lowered if too few are active.
         """
         n, lam, few = min(n, len(self.c)), FIRST_LAM * self.unit_lam(), max(1, self.max_iterations // 4)
         halvings = 0
@@ -177,7 +177,7 @@ class Programme:
         return float((self.D * Z).sum()) * self.scale + lam * float((self.c * _row_norms(Z, self.q)).sum())
 
     def _start(self, price: Float[Tensor, "m"]) -> None:
-        """Begin with the one row that would be best for all, and at the prices under which it is, if lam is large."""
+        """Start from the optimum for large lam, one row that represents all, with the matching dual variables."""
         ones = self._norm_of_ones()
         best = int((self.D.sum(1) + price * ones).argmin())
         self.C[best] = 1.0
@@ -188,7 +188,7 @@ class Programme:
         return len(self.c) ** 0.5 if self.q == "2" else 1.0
 
     def _balance(self, apart: float, moving: float) -> None:
-        """Where the copies stay apart disagreement must cost more, where they crawl it must cost less."""
+        """Balance the residuals: raise the penalty if the copies stay apart, lower it if they move too slowly."""
         factor = 2.0 if apart > 3 * moving else 0.5 if moving > 3 * apart else 1.0
         self.rho *= factor
         self.U /= factor
@@ -208,7 +208,7 @@ def shrink_2(V: Float[Tensor, "m k"], t: Float[Tensor, "m"]) -> Float[Tensor, "m
 
 
 def shrink_inf(V: Float[Tensor, "m k"], t: Float[Tensor, "m"]) -> Float[Tensor, "m k"]:
-    """argmin_Z t max Z + ½ |Z - V|² for each row of V ≥ 0: the peaks are cut off, t in all."""
+    """argmin_Z t max Z + ½ |Z - V|² for each row of V ≥ 0: the peaks are cut off by t in total."""
     level = water_level(V.T, t[None], torch.full_like(t, -torch.inf)[None])
     return torch.minimum(V, level.clamp_min(0).T)
 
@@ -219,12 +219,12 @@ SHRINK: Final[dict[Norm, Callable[[Tensor, Tensor], Tensor]]] = {"2": shrink_2, 
 def water_level(
     V: Float[Tensor, "k m"], above: Float[Tensor, "1 m"], start: Float[Tensor, "1 m"]
 ) -> Float[Tensor, "1 m"]:
-    """For each column the level above which it holds so much: Σ max(V - level, 0) = above.
+    """For each column the level with Σ max(V - level, 0) = above (water filling).
 
-    By Newton's method, which is exact after a few steps as the sum is convex and piecewise linear in the level. It may
-    start anywhere below the top.
+    By Newton's method, exact after a few steps because the sum is convex and piecewise linear in the level. It may
+    start anywhere below the maximum.
     """
-    lowest = (V.sum(0, keepdim=True) - above) / len(V)  # the level if all of a column were above it
+    lowest = (V.sum(0, keepdim=True) - above) / len(V)  # the level if the whole column were above it
     highest = V.amax(0, keepdim=True) - above / len(V)
     level = torch.minimum(torch.maximum(start, lowest), highest)
     scale = float(V.abs().max()) + float(above.max())

@@ -21,7 +21,7 @@ COVARIANCES_PER_BLOCK: Final = 2**23
 
 
 class AsksProcess:
-    """A strategy that looks ahead with a sparse Gaussian process: what EMOC and expected error reduction share.
+    """A strategy that looks ahead with a sparse Gaussian process; shared by EMOC and expected error reduction.
 
     The process keeps its basis and widths while the features are the same.
     """
@@ -37,16 +37,16 @@ class AsksProcess:
     def needs(self) -> Needs:
         return Needs(frozenset({"features", "probs"}))
 
-    def following(self, view: PoolView, rng: np.random.Generator) -> None:  # it draws nothing
+    def follow(self, view: PoolView, rng: np.random.Generator) -> None:  # it needs no random numbers
         self.surrogate_of(view)
 
     def surrogate_of(self, view: PoolView) -> Surrogate:
-        """The process brought to where the view is.
+        """The process, updated to the view.
 
-        Its basis is drawn from a seed of its own: it is kept from call to call, and the seed of the first must not
-        decide what a later one finds.
+        Its basis has its own seed: it is kept from call to call, and the seed of the first call must not
+        affect later ones.
         """
-        return self.process.following(view, np.random.default_rng(0))
+        return self.process.follow(view, np.random.default_rng(0))
 
 
 @dataclass
@@ -71,10 +71,10 @@ class EMOC(AsksProcess):
 def output_change(
     surrogate: Surrogate, rows: np.ndarray, covariances_per_block: int = COVARIANCES_PER_BLOCK
 ) -> np.ndarray:
-    """(q,): how far a label of each row is expected to move the surrogate's mean, on average over the pool.
+    """(q,): the expected change of the surrogate's mean by a label of each row, averaged over the pool.
 
-    A label y of row i moves row j by c_ij (e_y - f_i)/S_i, and distances are summed over the classes. So what is
-    expected of the label and what is summed over the pool are two factors.
+    A label y of row i moves row j by c_ij (e_y - f_i)/S_i, and the L1 norm over the classes is taken. So the
+    expectation over the label and the sum over the pool are two separate factors.
     """
     means = torch.from_numpy(surrogate.mean[rows]).double()
     variances = surrogate.variance[rows]
@@ -89,13 +89,13 @@ def output_change(
 def variance_of_answers(
     surrogate: Surrogate, covariances: Float[np.ndarray, "n q"], rows: np.ndarray, variances: Float[np.ndarray, "q"]
 ) -> Float[np.ndarray, "q"]:
-    """S = ν + g of some rows: their predictive variance, kept above the floor that the surrogate has for ν."""
+    """S = ν + g of some rows: their predictive variance, with the surrogate's lower bound of ν."""
     g = covariances[rows, np.arange(len(rows))]
     return np.maximum(variances, g + FLOOR[surrogate.options.torch_dtype])
 
 
 def on_simplex(means: Float[Tensor, "*m c"]) -> Float[Tensor, "*m c"]:
-    """Means as probabilities: none below zero, with sum 1."""
+    """Means as probabilities: clipped at zero and normalised."""
     clipped = means.clamp_min(0.0)
     return clipped / clipped.sum(-1, keepdim=True)
 

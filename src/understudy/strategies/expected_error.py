@@ -1,4 +1,4 @@
-"""Expected error reduction: the rows whose label should leave the model least in doubt about all others."""
+"""Expected error reduction: the rows whose label is expected to lower the model's error over the pool most."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,14 +9,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.checks import check_whole_number
-from understudy.strategies.draws import subset
 from understudy.strategies.emoc import AsksProcess, on_simplex, variance_of_answers
+from understudy.strategies.randomness import draw_subset
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView
 
-PAIRS_PER_BLOCK: Final = 2**20  # of a candidate and a row that is judged
+PAIRS_PER_BLOCK: Final = 2**20  # of a candidate and an evaluated row
 COVARIANCES_PER_BLOCK: Final = 2**22
-LEAST_FALL: Final = 1e-12  # a smaller fall is rounding: many labels turn no prediction, and these tie
+LEAST_FALL: Final = 1e-12  # a smaller fall is rounding: many labels change no prediction, and these tie
 
 
 @dataclass
@@ -38,7 +38,7 @@ class ExpectedError(AsksProcess):
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.max_candidates, rng)
-        judged = subset((~view.is_taken).nonzero()[:, 0], self.max_judged, rng)
+        judged = draw_subset((~view.is_taken).nonzero()[:, 0], self.max_judged, rng)
         return top(rows, self.expected_falls(view, rows, judged), n)
 
     def expected_falls(
@@ -48,11 +48,11 @@ class ExpectedError(AsksProcess):
         judged: Int[Tensor, "e"],
         pairs_per_block: int = PAIRS_PER_BLOCK,
     ) -> Float[Tensor, "m"]:
-        """How far a label of each of these rows is expected to lower the mean error over the judged ones."""
+        """The expected decrease of the mean error over the judged rows by a label of each of these rows."""
         surrogate = self.surrogate_of(view)
         on_host = judged.cpu().numpy()
         means, variances = torch.from_numpy(surrogate.mean).to(view.device).double(), surrogate.variance
-        means /= means.sum(1, keepdim=True)  # to more digits than single precision has
+        means /= means.sum(1, keepdim=True)  # more precisely than float32
         now = (1 - (on_simplex(means[judged]) if self.clip else means[judged]).amax(1)).mean()
         falls = []
         pairs, covariances = pairs_per_block // len(judged), COVARIANCES_PER_BLOCK // len(view)
@@ -61,14 +61,16 @@ class ExpectedError(AsksProcess):
             with_pool = surrogate.covariance(candidates)
             answered = variance_of_answers(surrogate, with_pool, candidates, variances[candidates])
             ratios = torch.from_numpy((with_pool[on_host] / answered).T.copy()).to(view.device)
-            weights, labels = likeliest(means[some], self.max_labels)
+            weights, labels = most_probable_classes(means[some], self.max_labels)
             falls.append(now - expected_risk(means[judged], ratios, means[some], labels, weights, self.clip))
         scores = torch.cat(falls)
         return scores.masked_fill(scores.abs() < LEAST_FALL, 0.0)
 
 
-def likeliest(means: Float[Tensor, "q c"], max_labels: int) -> tuple[Float[Tensor, "q h"], Int[Tensor, "q h"]]:
-    """Probabilities of the most probable classes, made to sum to 1, and the classes."""
+def most_probable_classes(
+    means: Float[Tensor, "q c"], max_labels: int
+) -> tuple[Float[Tensor, "q h"], Int[Tensor, "q h"]]:
+    """The most probable classes and their probabilities, renormalised."""
     weights, labels = on_simplex(means).topk(min(max_labels, means.shape[1]), dim=1)
     return weights / weights.sum(1, keepdim=True), labels
 
@@ -83,9 +85,9 @@ def expected_risk(
 ) -> Float[Tensor, "q"]:
     """Σ_y weight_y (1/e) Σ_j (1 - max f_j), where f_j is the mean of row j after a candidate's label y.
 
-    A label y moves row j by ratio_j (e_y - at). All labels share the part without e_y, so that each costs one
-    exchange of a class: its sum, its largest and its second largest number are enough. O(q e (c + h)). `clip`: means
-    are brought onto the simplex first.
+    A label y moves row j by ratio_j (e_y - at). All labels share the part without e_y, so each label updates one
+    class only: sum, largest and second largest entry are enough. O(q e (c + h)). `clip`: means
+    are projected onto the simplex first.
     """
     least = 0.0 if clip else -torch.inf
     first, second = torch.full((2, *ratios.shape), -torch.inf, dtype=ratios.dtype, device=ratios.device)

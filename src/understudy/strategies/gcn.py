@@ -1,4 +1,4 @@
-"""SeqGCN: a graph network learns which rows are labelled, along their similarities. Names: uncertain_gcn, core_gcn."""
+"""SeqGCN: a graph network on row similarities learns which rows are labelled. Names: uncertain_gcn, core_gcn."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
@@ -10,24 +10,24 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, normalize
 
 from understudy.checks import check_choice, check_number, check_whole_number
-from understudy.strategies.draws import torch_generator
 from understudy.strategies.kcenter import kcenter_greedy
 from understudy.strategies.protocol import Needs
+from understudy.strategies.randomness import torch_generator
 from understudy.strategies.ranking import picks, top
 from understudy.strategies.view import Picks, PoolView
 
 Rule = Literal["uncertain", "core"]
 Normalisation = Literal["columns", "rows"]
-# A row that resembles no other has no weight to hand on. What is below this is rounding, and is not divided by.
+# A row similar to no other has zero total weight. Sums below this are rounding, and are not divided by.
 LEAST_WEIGHT: Final = 1e-3
 
 
 @dataclass(frozen=True)
 class SequentialGCN:
-    """Rows that a graph network is in doubt about, or that are far from the labelled ones in its hidden layer."""
+    """Rows that a graph network is uncertain about, or that are far from the labelled ones in its hidden layer."""
 
     rule: Rule = "uncertain"
-    margin: float = 0.1  # uncertain: the output that is looked for; 0 means unlabelled, 1 labelled
+    margin: float = 0.1  # uncertain: the target output; 0 means unlabelled, 1 labelled
     unlabelled_weight: float = 1.2
     width: int = 128
     dropout: float = 0.3
@@ -59,7 +59,7 @@ class SequentialGCN:
         m = len(rows)
         nodes = torch.cat([rows, view.taken])
         graph = SimilarityGraph(view.hidden[nodes].float(), self.normalisation)
-        network = self._trained(graph, m, rng)
+        network = self._train_network(graph, m, rng)
         with torch.no_grad():
             H, logits = network.layers(keep=None)
         if self.rule == "uncertain":
@@ -68,15 +68,15 @@ class SequentialGCN:
         chosen, distances = kcenter_greedy(torch.cat([H, logits[:, None]], 1), places[m:], places[:m], n, rng)
         return picks(rows[chosen], distances)
 
-    def _trained(self, graph: "SimilarityGraph", m: int, rng: np.random.Generator) -> "GraphNetwork":
-        """A network for which the first m nodes are unlabelled and the rest are not."""
+    def _train_network(self, graph: "SimilarityGraph", m: int, rng: np.random.Generator) -> "GraphNetwork":
+        """Train a network; the first m nodes are unlabelled, the rest labelled."""
         draws = torch_generator(rng)
         network = GraphNetwork(graph, self.width, draws)
         optimiser = torch.optim.Adam(network.parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
         for _ in range(self.epochs):
             keep = (torch.rand(len(graph.X), self.width, generator=draws) >= self.dropout).to(graph.X.device)
             _, logits = network.layers(keep / (1 - self.dropout))
-            # Logarithms of the sigmoid, which do not overflow where the output is 0 or 1.
+            # Log-sigmoids, which do not overflow where the output is 0 or 1.
             loss = -logsigmoid(logits[m:]).mean() - self.unlabelled_weight * logsigmoid(-logits[:m]).mean()
             optimiser.zero_grad()
             torch.autograd.backward(loss)
@@ -85,10 +85,10 @@ class SequentialGCN:
 
 
 class SimilarityGraph:
-    """Every node is tied to every other by the cosine of their features. The n² ties are never written down.
+    """A complete graph weighted by the cosine of the features. The n² weights are never materialised.
 
-    A = A₀ / s + I, with A₀ = X Xᵀ less its diagonal and s its sums, and rows of X of length 1. Negative features are
-    set to 0: their cosines could add up to nothing, or less. A row of zeros is a node without neighbours.
+    A = A₀ / s + I, with A₀ = X Xᵀ minus its diagonal and s its sums, and unit-norm rows X. Negative features are
+    set to 0: with them cosines could sum to zero or less. A row of zeros is a node without neighbours.
     """
 
     def __init__(self, features: Float[Tensor, "g d"], normalisation: Normalisation = "columns") -> None:
@@ -99,7 +99,7 @@ class SimilarityGraph:
         self.weight = 1 / sums.clamp(min=LEAST_WEIGHT)
 
     def mix(self, H: Float[Tensor, "g w"]) -> Float[Tensor, "g w"]:
-        """A H in O(g d w): every node's own row, and the average of its neighbours'."""
+        """A H in O(g d w): every node's own row plus the average of its neighbours."""
         by_columns = self.normalisation == "columns"
         sent = H * self.weight[:, None] if by_columns else H
         received = self.X @ (self.X.T @ sent) - self.own[:, None] * sent
@@ -107,7 +107,7 @@ class SimilarityGraph:
 
 
 class GraphNetwork:
-    """Two graph layers: A (H W) + b, ReLU and dropout after the first, one logit a node after the second."""
+    """Two graph layers: A (H W) + b, ReLU and dropout after the first, one logit per node after the second."""
 
     def __init__(self, graph: SimilarityGraph, width: int, draws: torch.Generator) -> None:
         self.graph = graph
@@ -120,7 +120,7 @@ class GraphNetwork:
         ]
 
     def layers(self, keep: Float[Tensor, "g w"] | None) -> tuple[Float[Tensor, "g w"], Float[Tensor, "g"]]:
-        """The hidden layer before dropout, and the logits. `keep` is what dropout leaves in training; None after."""
+        """The hidden layer before dropout, and the logits. `keep` is the dropout mask in training, None afterwards."""
         W1, b1, W2, b2 = self.parameters
         H = torch.relu(self.mixed @ W1 + b1)
         passed = H if keep is None else H * keep

@@ -1,4 +1,4 @@
-"""GradNorm: the rows at which the learner's gradient would be longest, with no label to take it for."""
+"""GradNorm: the rows with the largest gradient norm of a loss that needs no label."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ Layers = Literal["all", "last"]
 ROWS_PER_BLOCK: Final = 4096
 
 
-# The learners have the same of logits, and the same `Layers`. No strategy may import a learner, so both stand twice.
+# The learners have the same function of logits, and the same `Layers`; strategies may not import learners.
 def entropy_slope(probs: Float[Tensor, "b c"]) -> Float[Tensor, "b"]:
-    """The length of the entropy's gradient in the logits, whose entries are -p (ln p + entropy)."""
+    """The norm of the entropy's gradient with respect to the logits, whose entries are -p (ln p + entropy)."""
     terms = torch.special.entr(probs)
     return (terms - probs * terms.sum(1, keepdim=True)).norm(dim=1)
 
 
 def expected_slope(probs: Float[Tensor, "b c"]) -> Float[Tensor, "b"]:
-    """Σ p_y |p - e_y|: the expected length of the cross-entropy's gradient in the logits."""
+    """Σ p_y |p - e_y|: the expected norm of the cross-entropy's gradient with respect to the logits."""
     squares = (probs**2).sum(1, keepdim=True) - 2 * probs + 1
     return (probs * squares.clamp(min=0).sqrt()).sum(1)
 
 
-# What is released as the expected loss, Σ p_y (-ln p_y) with p taken along, is the entropy.
+# The expected loss of the published code, Σ p_y (-ln p_y) with p differentiated too, is the entropy.
 SLOPES: Final[dict[Scheme, Callable[[Tensor], Tensor]]] = {
     "entropy": entropy_slope,
     "expected_released": entropy_slope,
@@ -42,9 +42,9 @@ SLOPES: Final[dict[Scheme, Callable[[Tensor], Tensor]]] = {
 
 @dataclass(frozen=True)
 class GradNorm:
-    """The longest gradients among a random subset of the open rows.
+    """The largest gradient norms among a random subset of the open rows.
 
-    Of the entropy, one length a weight matrix and bias, summed; for `egl` that of all parameters as one vector.
+    For the entropy, one norm per weight matrix and bias, summed; for `egl` that of all parameters as one vector.
     """
 
     scheme: Scheme = "entropy"
@@ -71,12 +71,12 @@ class GradNorm:
     def lengths_of_rows(
         self, view: PoolView, rows: Int[Tensor, "m"], rows_per_block: int = ROWS_PER_BLOCK
     ) -> Float[Tensor, "m"]:
-        """The length of the last layer's gradient at each of these rows, a block at a time."""
+        """The norm of the last layer's gradient at each of these rows, computed in blocks."""
         blocks = torch.split(rows, rows_per_block)
         return torch.cat([self.last_lengths(view.hidden[some], view.probs[some]) for some in blocks])
 
     def last_lengths(self, hidden: Float[Tensor, "b h"], probs: Float[Tensor, "b c"]) -> Float[Tensor, "b"]:
-        """The gradient in the last weights is an outer product with the hidden outputs; in the last bias, with 1."""
+        """The gradient of the last weights is an outer product with the hidden outputs; of the last bias, with 1."""
         lengths = hidden.double().norm(dim=1)
         factor = (lengths**2 + 1).sqrt() if self.scheme == "egl" else lengths + 1
         return SLOPES[self.scheme](probs.double()) * factor

@@ -1,4 +1,4 @@
-"""Herding: rows to which the pool, or the part of it that is in doubt, is most similar. MaxHerding and UHerding."""
+"""Herding: rows that represent the pool, or its uncertain part, best under a kernel. MaxHerding and UHerding."""
 
 import math
 from dataclasses import dataclass
@@ -20,22 +20,20 @@ from understudy.strategies.view import Picks, PoolView
 KernelName = Literal["gaussian", "tophat"]
 KERNELS: Final[tuple[KernelName, ...]] = get_args(KernelName)
 MAX_ROWS: Final = 10_000
-# A kernel matrix that is no larger is kept; of a larger one the rows are computed when they are needed.
+# A kernel matrix up to this size is stored; the rows of a larger one are computed on demand.
 MAX_KEPT_BYTES: Final = 2**29
 NUMBERS_PER_BLOCK: Final = 2**22  # of the kernel matrix
-# Leaders that are evaluated anew at first. Doubled until the best of them is known to be the best of all.
+# Leaders that are re-evaluated at first. Doubled until the best of them is known to be the best of all.
 FIRST_LEADERS: Final = 32
-WITHOUT_GAP: Final = 1.0  # the width where no two labelled rows differ
+WITHOUT_GAP: Final = 1.0  # the width if no two labelled rows differ
 TEMPERATURES: Final = tuple(i / 10 for i in range(10, 200))
-MIN_HELD_OUT: Final = (
-    20  # labelled rows that the learner has not seen; from so many on, the temperature is found on them
-)
+MIN_HELD_OUT: Final = 20  # held-out labelled rows; from this many on, the temperature is fitted on them
 BINS: Final = 15
 
 
 @dataclass(frozen=True)
 class MaxHerding:
-    """The rows that the pool as a whole is most similar to."""
+    """The rows that represent the whole pool best."""
 
     kernel: KernelName = "gaussian"
     bandwidth: float = 1.0
@@ -55,12 +53,14 @@ class MaxHerding:
         rows = view.candidates(n, self.max_candidates, rng)
         targets = draw_targets(len(view), rows, self.max_targets, rng)
         weights = torch.ones(len(targets), dtype=view.features.dtype, device=view.device)
-        return _select_by_herding(self, view, rows, targets, weights, self.bandwidth, n)
+        return _select_by_herding(
+            self, view, rows=rows, targets=targets, weights=weights, bandwidth=self.bandwidth, n=n
+        )
 
 
 @dataclass(frozen=True)
 class UHerding:
-    """The rows that the part of the pool in doubt is most similar to."""
+    """The rows that represent the uncertain part of the pool best."""
 
     kernel: KernelName = "gaussian"
     bandwidth: float | None = None
@@ -77,7 +77,7 @@ class UHerding:
 
     @property
     def needs(self) -> Needs:
-        # Without predictions all rows are in the same doubt, and it herds as max_herding does.
+        # Without predictions all rows are equally uncertain, and it equals max_herding.
         return Needs(frozenset({"features"}), optional=frozenset({"probs"}))
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
@@ -86,7 +86,7 @@ class UHerding:
         bandwidth = self.bandwidth or self.gap(view) or WITHOUT_GAP
         weights = self.doubts(view, targets) if view.has("probs") else torch.ones_like(view.features[targets, 0])
         weights[view.is_taken[targets]] = 0
-        return _select_by_herding(self, view, rows, targets, weights, bandwidth, n)
+        return _select_by_herding(self, view, rows=rows, targets=targets, weights=weights, bandwidth=bandwidth, n=n)
 
     def doubts(self, view: PoolView, rows: Int[Tensor, "t"]) -> Float[Tensor, "t"]:
         known = calibration_rows(view)
@@ -98,7 +98,7 @@ class UHerding:
         return smallest_gap(as_points(taken, self.normalise)) if len(taken) else None
 
 
-# -- the sum that is made large -----------------------------------------------------------------------------------
+# -- the objective ------------------------------------------------------------------------------------------------
 
 
 def _select_by_herding(
@@ -110,11 +110,11 @@ def _select_by_herding(
     bandwidth: float,
     n: int,
 ) -> Picks:
-    """The picks of `herd`. Only rows that play a part are copied, in float64, for their squares are subtracted."""
+    """The picks of `herd`. Only rows in use are copied, in float64, because their squares are subtracted."""
     is_used = view.is_taken.clone()
     is_used[targets] = True  # the candidates among them
     used = is_used.nonzero()[:, 0]
-    place = is_used.cumsum(0) - 1  # of a row among these
+    place = is_used.cumsum(0) - 1  # index of a row among these
     points = as_points(view.features[used].double(), settings.normalise)
     kernel = Similarity(points, place[targets], settings.kernel, bandwidth)
     chosen, gains = herd(kernel, place[rows], place[view.taken], weights, n)
@@ -136,11 +136,11 @@ class Similarity:
         self.points, self.name, self.bandwidth = points, name, bandwidth
         self.targets = points if len(targets) == len(points) else points[targets]
         self.lengths = squared_lengths(self.targets)
-        self.place = torch.full((len(points),), -1, device=points.device)  # of a row among the targets
+        self.place = torch.full((len(points),), -1, device=points.device)  # index of a row among the targets
         self.place[targets] = torch.arange(len(targets), device=points.device)
 
     def of(self, rows: Int[Tensor, "b"]) -> Float[Tensor, "b t"]:
-        """A row is quite similar to itself, even where the kernel is too narrow to forgive rounding."""
+        """A row has similarity 1 to itself, even where a narrow kernel would amplify rounding."""
         X = self.points[rows]
         distances = torch.addmm(self.lengths, X, self.targets.T, alpha=-2.0)
         distances.add_(X.square().sum(1)[:, None]).clamp_min_(0)  # squared
@@ -157,7 +157,7 @@ class Similarity:
 
 
 class Gains:
-    """(1/t) Σ_j w_j max(0, k(i, j) - c_j) for candidates i: what c, how well each target is served, would gain."""
+    """(1/t) Σ_j w_j max(0, k(i, j) - c_j) for candidates i: the gain in c, each target's similarity."""
 
     def __init__(
         self,
@@ -178,8 +178,8 @@ class Gains:
                 self.kept[part] = kernel.of(rows[part])
 
     def of(self, which: Int[Tensor, "b"]) -> Float[Tensor, "b"]:
-        """The gains of some candidates, given by their places among all."""
-        gains = self.weights.new_empty(len(which))  # small tensors kept between large ones would split the heap
+        """The gains of some candidates, given by position."""
+        gains = self.weights.new_empty(len(which))  # small tensors kept between large ones would fragment the heap
         for part in block_slices(len(which), self.kernel.rows_at_once()):
             gains[part] = self._similarities(which[part]).sub_(self.c).clamp_min_(0).mv(self.weights)
         return gains.div_(len(self.weights))
@@ -189,7 +189,7 @@ class Gains:
         self.c = torch.maximum(self.c, self._similarities(place)[0])
 
     def _similarities(self, which: Int[Tensor, "b"]) -> Float[Tensor, "b t"]:
-        """In the precision of the weights: they are between 0 and 1, and nothing is lost in single."""
+        """In the precision of the weights: values between 0 and 1 lose nothing in float32."""
         return self.kernel.of(self.rows[which]).to(self.weights.dtype) if self.kept is None else self.kept[which]
 
 
@@ -203,16 +203,16 @@ def herd(
     max_kept_bytes: int = MAX_KEPT_BYTES,
     first_leaders: int = FIRST_LEADERS,
 ) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
-    """n of the rows, each with the largest gain when it was chosen, and these gains. Ties go to the row that is first.
+    """n of the rows, each with the largest gain when it was chosen, and these gains. Ties go to the first row.
 
-    Lazy: c only grows, so gains only shrink, and an old gain is a bound from above. Only candidates whose bound leads
-    are evaluated anew. The picks are those of evaluating all of them every time.
+    Lazy greedy: c only grows, so gains only shrink and old gains are upper bounds. Only candidates whose bound leads
+    are re-evaluated. The picks equal those of evaluating all candidates every time.
     """
     gains = Gains(kernel, rows, taken, weights, max_kept_bytes)
     m, device = len(rows), rows.device
     bound = gains.of(torch.arange(m, device=device))
     is_fresh = torch.ones(m, dtype=torch.bool, device=device)
-    # Sums of ones and zeros are exact. Others may come out a little larger than an older bound said.
+    # Sums of ones and zeros are exact. Others may come out slightly larger than an older bound.
     slack = 1.0 if kernel.name == "tophat" else 1.0 + 64 * torch.finfo(bound.dtype).eps
     chosen, scores = [], []
     for _ in range(n):
@@ -233,7 +233,7 @@ def herd(
         scores.append(best)
         gains.choose(leader)
         bound[leader] = -torch.inf
-        # Nothing cannot shrink: zeros stay what they are.
+        # A gain of zero cannot shrink.
         is_fresh = bound <= 0
     return rows[torch.tensor(chosen, device=device)], torch.tensor(scores, dtype=torch.float64, device=device)
 
@@ -241,9 +241,9 @@ def herd(
 def draw_targets(
     n_rows: int, candidates: Int[Tensor, "m"], max_targets: int | None, rng: np.random.Generator
 ) -> Int[Tensor, "t"]:
-    """The rows that are summed over, ascending: all, or the candidates and as many others, drawn, as there is room.
+    """The rows that are summed over, ascending: all, or the candidates and a random sample of the others.
 
-    The candidates are always among them. Under a narrow kernel each is its own main target.
+    The candidates are always included: under a narrow kernel each is its own main target.
     """
     if max_targets is None or max_targets >= n_rows:
         return torch.arange(n_rows, device=candidates.device)
@@ -257,7 +257,7 @@ def draw_targets(
     return torch.cat([candidates, others[drawn]]).sort().values
 
 
-# -- how far the probabilities can be trusted ---------------------------------------------------------------------
+# -- calibration of the probabilities -----------------------------------------------------------------------------
 
 
 def apply_temperature(probs: Float[Tensor, "m c"], temperature: float) -> Float[Tensor, "m c"]:
@@ -266,7 +266,7 @@ def apply_temperature(probs: Float[Tensor, "m c"], temperature: float) -> Float[
 
 
 def calibration_error(probs: Float[Tensor, "m c"], labels: Int[Tensor, "m"], bins: int = BINS) -> float:
-    """How far confidence is from accuracy, on average over bins of equal width of the confidence (ECE)."""
+    """Expected calibration error (ECE) over confidence bins of equal width."""
     confidence, predicted = probs.double().max(1)
     surplus = confidence - (predicted == labels).double()
     bin_of = (confidence * bins).long().clamp_max(bins - 1)
@@ -280,7 +280,7 @@ def calibration_rows(view: PoolView) -> Int[Tensor, "l"]:
 
 
 def best_temperature(probs: Float[Tensor, "l c"], labels: Int[Tensor, "l"]) -> float:
-    """Of 1.0, 1.1, ... 19.9 the temperature of least calibration error on these rows, the lowest if several are."""
+    """The temperature of 1.0, 1.1, ... 19.9 with the least calibration error on these rows; the lowest among ties."""
     if not len(labels):
         return 1.0
     return min(TEMPERATURES, key=lambda temperature: calibration_error(apply_temperature(probs, temperature), labels))

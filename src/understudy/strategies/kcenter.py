@@ -1,4 +1,4 @@
-"""K-center greedy: the row that is farthest from all that is taken, again and again. Names: coreset, farthest_first."""
+"""K-center greedy: repeatedly the row farthest from all taken rows. Names: coreset, farthest_first."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
@@ -20,13 +20,13 @@ Start = Literal["taken", "random"]
 
 @dataclass(frozen=True)
 class SearchSizes:
-    """How much of the search is done at once. The picks do not depend on it."""
+    """Block sizes of the search. The picks do not depend on them."""
 
-    rows: int = 2048  # a few megabytes of float64, whatever the pool
+    rows: int = 2048  # a few megabytes of float64 for any pool
     centres: int = 256
-    # Centres that every candidate is measured against before the first pick. Enough to tell far from near.
+    # Centres that every candidate is compared with before the first pick: enough to tell far from near.
     first_centres: int = 64
-    # Leaders that are measured again at first. Doubled until the best of them is known to be the best of all.
+    # Leaders that are re-measured at first. Doubled until the best of them is known to be the best of all.
     leaders: int = 8
 
 
@@ -45,13 +45,13 @@ def kcenter_greedy(
 ) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
     """n of the candidates, farthest first, and how far each was from its nearest centre when it was chosen.
 
-    Centres and candidates are rows of `points`. Ties go to the candidate that comes first. Without centres the first
-    one is drawn, and said to be as far as the farthest candidate is from it; with `start="random"` it is drawn anyway.
-    The cosine distance is 1 - cos; a row of zeros is taken to lie in the middle, halfway to all but other zeros.
+    Centres and candidates are rows of `points`. Ties go to the first candidate. Without centres the first
+    pick is random, and its distance that of the farthest candidate from it; with `start="random"` it always is.
+    The cosine distance is 1 - cos; a row of zeros is at distance 1/2 from all but other zeros.
 
-    The same picks as by updating every distance after every pick, but most updates are never made: a distance to the
-    nearest centre only shrinks, so an old one is a bound from above, and only rows whose bound leads are measured
-    against the centres they missed. At worst O((l + n) m d) time; O(m) memory beside the points.
+    The picks equal those of updating every distance after every pick, but most updates are skipped: a distance to the
+    nearest centre only shrinks, so an old one is an upper bound, and only rows whose bound leads are compared
+    with the centres they missed. At worst O((l + n) m d) time; O(m) memory besides the points.
     """
     bounds = DistanceBounds(points, centres, candidates, n, metric, sizes)
     distances = torch.zeros(n, dtype=torch.float64)
@@ -74,14 +74,14 @@ def kcenter_greedy(
 def nearest_distances(
     points: Float[Tensor, "g d"], centres: Int[Tensor, "l"], rows: Int[Tensor, "m"]
 ) -> Float[Tensor, "m"]:
-    """How far every row is from its nearest centre, by the Euclidean metric; infinitely far without centres."""
+    """Euclidean distance of every row to its nearest centre; infinite without centres."""
     bounds = DistanceBounds(points, centres, rows, 0, "euclidean")
     bounds.measure(torch.arange(len(rows), device=rows.device))
     return bounds.bound.sqrt()
 
 
 class DistanceBounds:
-    """How far every candidate is from its nearest centre: a bound for all, the truth for the leader. All squared."""
+    """Squared distances of the candidates to their nearest centre: upper bounds for all, exact for the leader."""
 
     def __init__(
         self,
@@ -96,35 +96,35 @@ class DistanceBounds:
         self.centres = torch.cat([centres, centres.new_zeros(room)])
         self.n_centres = len(centres)
         self.bound = torch.full((len(candidates),), torch.inf, dtype=torch.float64, device=points.device)
-        self.seen = torch.zeros_like(candidates)  # how many of the centres the bound has heard of
+        self.seen = torch.zeros_like(candidates)  # the number of centres that the bound accounts for
         self.is_bounded = False
         self.width = sizes.leaders
 
     def choose(self, leader: int) -> None:
-        """The candidate becomes a centre."""
+        """Make the candidate a centre."""
         self.centres[self.n_centres] = self.candidates[leader]
         self.n_centres += 1
         self.bound[leader] = -1.0
 
     def leader(self) -> int:
-        """The candidate that is farthest from its nearest centre, with its bound made true."""
+        """The candidate farthest from its nearest centre, with its exact distance."""
         if not self.is_bounded:
             self._bound_all()
         width = self.width
         while True:
             leader = int(self.bound.argmax())
-            # Zero cannot shrink, and minus one says that no candidate is left.
+            # Zero cannot shrink, and minus one means that no candidate is left.
             if int(self.seen[leader]) == self.n_centres or float(self.bound[leader]) <= 0:
                 self.width = max(self.sizes.leaders, width // 4)  # the next pick will need about as many as this one
                 return leader
             first = self.bound.topk(min(width, len(self.bound))).indices
             stale = first[(self.seen[first] < self.n_centres) & (self.bound[first] > 0)]
-            # Where many bounds are equal the leader, first of them, need not be in the list.
+            # Where many bounds are equal, the first of them need not be in the list.
             self.measure(stale if bool((stale == leader).any()) else torch.cat([stale, first.new_tensor([leader])]))
             width *= 2
 
     def measure(self, which: Int[Tensor, "k"]) -> None:
-        """Bring these bounds up to date, save those that turn out to be below what is already true of another."""
+        """Update these bounds, except those that fall below the exact distance of another candidate."""
         fresh = self.bound[self.seen == self.n_centres]
         floor = float(fresh.max()) if len(fresh) else -1.0
         for block in torch.split(which, self.sizes.rows):
@@ -144,13 +144,13 @@ class DistanceBounds:
         self.is_bounded = True
 
     def _compare(self, which: Int[Tensor, "k"], X: Float[Tensor, "k d"], start: int, end: int) -> None:
-        """Hear of the centres from start to end, all before being known.
+        """Account for the centres from start to end; all earlier ones are accounted for.
 
-        The nearest is found by a product, then measured by subtraction: a difference of squares would leave dust where
-        rows are equal, and the dust would be chosen.
+        The nearest is found by a matrix product, then measured by subtraction: a difference of squares would leave
+        rounding errors between duplicates, and these would be chosen.
         """
         C = self._take(self.centres[start:end])
-        origin = C[0]  # a far origin would drown the distances in rounding
+        origin = C[0]  # a distant origin would bury the distances in rounding
         shifted = C - origin
         nearest = (0.5 * shifted.square().sum(1) - (X - origin) @ shifted.T).argmin(1)
         found = (X - C[nearest]).square().sum(1)
@@ -164,7 +164,7 @@ class DistanceBounds:
 
 @dataclass(frozen=True)
 class CoreSet:
-    """The rows farthest from all that is labelled, by the learner's last hidden layer."""
+    """The rows farthest from all labelled ones in the learner's last hidden layer."""
 
     @property
     def needs(self) -> Needs:
@@ -177,7 +177,7 @@ class CoreSet:
 
 @dataclass(frozen=True)
 class FarthestFirst:
-    """The same rule with a choice of metric, and of the first row: the farthest as well, or any."""
+    """The same rule with a choice of metric, and of the first row: farthest or random."""
 
     metric: Metric = "euclidean"
     start: Start = "taken"
@@ -192,4 +192,8 @@ class FarthestFirst:
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n)
-        return picks(*kcenter_greedy(view.hidden, view.taken, rows, n, rng, self.metric, self.start))
+        return picks(
+            *kcenter_greedy(
+                view.hidden, view.taken, candidates=rows, n=n, rng=rng, metric=self.metric, start=self.start
+            )
+        )

@@ -1,4 +1,4 @@
-"""K-means and k-medoids: as many clusters as picks, and the row in the middle of each."""
+"""K-means and k-medoids: as many clusters as picks, and the most central row of each."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -18,27 +18,27 @@ from understudy.strategies.clusters import (
     k_medoids,
     nearest_centres,
     nearest_members,
-    refilled,
+    refill,
     table_of,
 )
 from understudy.strategies.points import Points
-from understudy.strategies.portions import in_portions
+from understudy.strategies.portions import select_in_portions
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks, top
 from understudy.strategies.uncertainty import SCORES, Score
 from understudy.strategies.view import Picks, PoolView, Supply
 
 Centres = Literal["means", "medoids"]
-# K-medoids holds the distances of twice as many rows; more picks are made portion by portion.
+# K-medoids stores the distances of twice as many rows; more picks are made in portions.
 MEDOIDS_PER_PORTION: Final = 1_000
 
 
 @dataclass(frozen=True)
 class KMeans:
-    """One row from each of n clusters of the open rows; pending ones are in a cluster each that gives none.
+    """One row from each of n clusters of the open rows; one more cluster per pending row yields no pick.
 
-    The one nearest to the mean; or the medoid, of the least total distance to the others. `prefilter` keeps that many
-    of the most uncertain rows for each pick, `weighted` lets rows count by their doubt.
+    It is the row nearest to the mean, or the medoid (least total distance to the others). `prefilter` keeps that many
+    of the most uncertain rows per pick, `weighted` weights rows by their uncertainty.
     """
 
     on: Space = "hidden"
@@ -54,7 +54,7 @@ class KMeans:
         check_choice("uncertainty", self.uncertainty, tuple(SCORES))
         check_choice("centres", self.centres, get_args(Centres))
         if self.weighted and self.centres == "medoids":
-            raise UnderstudyError("weights move means, not medoids; choose weighted=False or centres='means'")
+            raise UnderstudyError("weighted=True works with means only; use centres='means' or weighted=False")
 
     @property
     def needs(self) -> Needs:
@@ -62,9 +62,9 @@ class KMeans:
         return Needs(frozenset({self.on} | doubts))
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
-        choose = partial(self._select, pending=view.pending)  # not what an earlier portion chose
+        choose = partial(self._select, pending=view.pending)  # without the picks of earlier portions
         if self.centres == "medoids":
-            return in_portions(choose, view, n, MEDOIDS_PER_PORTION, rng)
+            return select_in_portions(choose, view, n, MEDOIDS_PER_PORTION, rng)
         return choose(view, n, rng)
 
     def _select(self, view: PoolView, n: int, rng: np.random.Generator, pending: Int[Tensor, "p"]) -> Picks:
@@ -86,7 +86,7 @@ class KMeans:
 def _medoid_picks(
     points: Points, rows: Int[Tensor, "m"], n: int, rng: np.random.Generator, is_held: Bool[Tensor, "m"]
 ) -> Picks:
-    """Medoids of clusters without a row that is held, large ones first, and minus the mean distance of their members.
+    """Medoids of clusters without a held row, large ones first, scored by minus the mean distance of their members.
 
     There are as many clusters as picks and held rows together.
     """
@@ -98,8 +98,8 @@ def _medoid_picks(
     is_free = (torch.bincount(nearest[is_held], minlength=k) == 0) & ~is_held[medoids]
     order = torch.sort(sizes, descending=True, stable=True).indices
     order = order[is_free[order]][:n]
-    # Where rows coincide, fewer clusters than picks may be free. What fills up is a medoid of nothing but itself.
-    chosen = refilled(points, medoids[order], n, is_held)
+    # Where rows coincide, too few clusters may be free. The rest are filled up with single rows.
+    chosen = refill(points, medoids[order], n, is_held)
     scores = torch.zeros(n, dtype=totals.dtype, device=totals.device)
     scores[: len(order)] = -(totals / sizes.clamp_min(1))[order]
     return picks(rows[chosen], scores)

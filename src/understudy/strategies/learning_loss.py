@@ -1,4 +1,4 @@
-"""LearningLoss: the rows whose loss a module that was trained along predicts to be largest."""
+"""Learning Loss: the rows with the largest loss as predicted by a jointly trained module."""
 
 from dataclasses import dataclass, field
 

@@ -1,7 +1,7 @@
-"""A module that learns along with the learner to predict its loss, from the outputs of its hidden layers.
+"""A module trained jointly with the learner to predict its loss from the outputs of its hidden layers.
 
-Only the order of the losses is learnt: they shrink while the learner trains, and a module that ran after their size
-would learn nothing else.
+Only the ranking of the losses is learnt: they shrink while the learner trains, and a module that regressed their size
+would learn little else.
 """
 
 import math
@@ -21,8 +21,8 @@ from understudy.errors import UnderstudyError
 from understudy.hooks import Setup, Step, TrainingHook
 
 PairLoss = Literal["margin", "rank"]
-SEED_STREAM: Final = 2  # beside a model's seed: the module's weights have random numbers of their own
-ROWS_PER_BLOCK: Final = 4096  # that a prediction takes at a time
+SEED_STREAM: Final = 2  # combined with a model's seed: the module's weights have their own random stream
+ROWS_PER_BLOCK: Final = 4096  # predicted at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +36,13 @@ class Layer:
         return torch.baddbmm(self.bias, values, self.weight)
 
     def pick(self, j: int, like: Tensor) -> "Layer":
-        """That of the j-th network alone, where and in the precision of another tensor."""
+        """The layer of the j-th network alone, on the device and in the dtype of another tensor."""
         return Layer(self.weight[j : j + 1].detach().to(like), self.bias[j : j + 1].detach().to(like))
 
 
 @dataclass(frozen=True, eq=False)
 class LossModule:
-    """m modules: a small layer on every hidden layer, and a number from all of those together."""
+    """m modules: a small layer on every hidden layer, and one output from all of those."""
 
     inner: tuple[Layer, ...]
     last: Layer
@@ -61,12 +61,12 @@ class LossModule:
         return tuple(layer.weight.shape[1] for layer in self.inner)
 
     def pick(self, j: int, like: Tensor) -> "LossModule":
-        """The j-th of them alone, where and in the precision of another tensor."""
+        """The j-th of them alone, on the device and in the dtype of another tensor."""
         return LossModule(tuple(layer.pick(j, like) for layer in self.inner), self.last.pick(j, like))
 
 
 def _draw_module(widths: Sequence[int], width: int, seeds: Sequence[int], device: torch.device) -> LossModule:
-    """Modules for hidden layers of these widths, one a seed: what one is does not depend on the others."""
+    """Modules for hidden layers of these widths, one per seed, independent of each other."""
     generators = [
         torch.Generator().manual_seed(int(np.random.default_rng([seed, SEED_STREAM]).integers(2**63))) for seed in seeds
     ]
@@ -83,7 +83,7 @@ def _draw_layer(before: int, after: int, generators: Sequence[torch.Generator], 
 
 
 def mirrored_pairs(values: Float[Tensor, "m b"]) -> tuple[Float[Tensor, "m p"], Float[Tensor, "m p"]]:
-    """The first with the last, the second with the last but one, ...; the middle one of an odd batch has no partner."""
+    """Pair the first with the last, the second with the second to last, ...; an odd batch's middle has no partner."""
     pairs = values.shape[1] // 2
     return values[:, :pairs], values.flip(1)[:, :pairs]
 
@@ -91,7 +91,7 @@ def mirrored_pairs(values: Float[Tensor, "m b"]) -> tuple[Float[Tensor, "m p"], 
 def margin_loss(
     predicted: Float[Tensor, "m b"], losses: Float[Tensor, "m b"], margin: float = 1.0
 ) -> Float[Tensor, "m"]:
-    """What is missing until the larger loss of a pair is predicted larger by a margin. A tie counts as smaller."""
+    """Hinge loss: the larger loss of a pair must be predicted larger by a margin. A tie counts as smaller."""
     one, other = mirrored_pairs(predicted)
     loss, against = mirrored_pairs(losses)
     sign = torch.where(loss > against, 1.0, -1.0)
@@ -99,7 +99,7 @@ def margin_loss(
 
 
 def rank_loss(predicted: Float[Tensor, "m b"], losses: Float[Tensor, "m b"]) -> Float[Tensor, "m"]:
-    """Cross-entropy of which loss of a pair is larger, whose logit is the difference of the predictions."""
+    """Cross-entropy of which loss of a pair is larger; the logit is the difference of the predictions."""
     one, other = mirrored_pairs(predicted)
     loss, against = mirrored_pairs(losses)
     return binary_cross_entropy_with_logits(one - other, (loss > against).to(one), reduction="none").mean(1)
@@ -109,8 +109,8 @@ def rank_loss(predicted: Float[Tensor, "m b"], losses: Float[Tensor, "m b"]) -> 
 class LossPredictionHook(TrainingHook):
     """Trains a loss module along with each model.
 
-    Up to epoch `detach_after` times the number of epochs, counted from 0, the learner's layers feel the module's
-    loss too; after it only the module does.
+    Up to epoch `detach_after` times the number of epochs, counted from 0, the module's loss also reaches the
+    learner's layers; after it, only the module is trained by it.
     """
 
     pair_loss: PairLoss = "margin"
@@ -135,22 +135,22 @@ class LossPredictionHook(TrainingHook):
         self.pair_losses = []
 
     def parameters(self) -> Sequence[Tensor]:
-        return self.trained.parameters
+        return self.trained_module.parameters
 
     def loss(self, step: Step) -> Float[Tensor, "m"]:
         usual = step.losses.mean(1)
-        if step.losses.shape[1] < 2:  # nobody to compare with
+        if step.losses.shape[1] < 2:  # no pair to compare
             return usual
         attached = step.epoch <= self.last_attached
-        predicted = self.trained([layer if attached else layer.detach() for layer in step.hidden])
+        predicted = self.trained_module([layer if attached else layer.detach() for layer in step.hidden])
         pairs = self.compare(predicted, step.losses.detach())
-        self.pair_losses.append(pairs.detach())  # stays on its device: to read it would make every step wait
+        self.pair_losses.append(pairs.detach())  # stays on its device: reading it would synchronise every step
         return usual + self.weight * pairs
 
     def part(self, model: int) -> "LossPredictionHook":
-        """A hook that knows the module of one model alone."""
+        """A hook with the module of one model only."""
         alone = copy(self)
-        alone.module = self.trained.pick(model, like=self.trained.last.weight)
+        alone.module = self.trained_module.pick(model, like=self.trained_module.last.weight)
         alone.pair_losses = [losses[model : model + 1] for losses in self.pair_losses]
         return alone
 
@@ -160,16 +160,16 @@ class LossPredictionHook(TrainingHook):
         return rank_loss(predicted, losses)
 
     @property
-    def trained(self) -> LossModule:
+    def trained_module(self) -> LossModule:
         if self.module is None:
-            raise UnderstudyError("nothing predicts losses yet; train the learner with this strategy's hook first")
+            raise UnderstudyError("no loss module was trained yet; train the learner with this strategy's hook first")
         return self.module
 
     @property
     def history(self) -> Float[np.ndarray, "steps m"]:
-        """The loss of the pairs, step by step of the latest training, of every model; steps without pairs left out."""
+        """The pair losses of every model by step of the latest training; steps without pairs are left out."""
         if not self.pair_losses:
-            return np.zeros((0, len(self.trained.last.weight)), np.float32)
+            return np.zeros((0, len(self.trained_module.last.weight)), np.float32)
         return torch.stack(self.pair_losses).cpu().numpy()
 
     @torch.no_grad()
@@ -182,15 +182,15 @@ class LossPredictionHook(TrainingHook):
     ) -> Float[Tensor, "_"]:
         """The predicted loss of these rows, or of all, from the outputs of every hidden layer of a finished model.
 
-        Computed where the outputs lie and in their precision, in blocks of rows.
+        Computed on the outputs' device and in their dtype, in blocks of rows.
         """
-        widths = tuple(layer.shape[1] for layer in activations)
-        if widths != self.trained.widths:
+        widths, learnt = tuple(layer.shape[1] for layer in activations), self.trained_module.widths
+        if widths != learnt:
             raise UnderstudyError(
-                f"losses were learnt from hidden layers of widths {self.trained.widths}, but the activations have "
-                f"{widths}; give those of the learner that was trained with this hook"
+                f"the loss module was trained on hidden layers of widths {learnt}, but the activations have "
+                f"{widths}; pass those of the learner that was trained with this hook"
             )
-        module = self.trained.pick(model, like=activations[0])
+        module = self.trained_module.pick(model, like=activations[0])
         if rows is None:
             rows = torch.arange(len(activations[0]), device=activations[0].device)
         blocks = torch.split(rows, rows_per_block)
@@ -198,7 +198,7 @@ class LossPredictionHook(TrainingHook):
 
 
 class LearnsLosses:
-    """A strategy whose hook learns to predict losses along with the learner: what LearningLoss and TA-VAAL share."""
+    """A strategy whose hook trains a loss module along with the learner; shared by Learning Loss and TA-VAAL."""
 
     hook: LossPredictionHook  # of the latest training
 
@@ -206,7 +206,7 @@ class LearnsLosses:
         raise NotImplementedError
 
     def training_hook(self, teacher: Any, rng: np.random.Generator) -> LossPredictionHook:
-        """A new module for each training, as the learner is new: its weights come from the learner's seed."""
+        """A new module for each training, like the learner: its weights come from the learner's seed."""
         self.hook = self.make_hook()
         return self.hook
 
@@ -215,6 +215,6 @@ class LearnsLosses:
         return True
 
     def adopt(self, hook: TrainingHook) -> None:
-        """Choose by what another run's hook learnt along with this run's model."""
+        """Use the module that another run's hook trained along with this run's model."""
         assert isinstance(hook, LossPredictionHook)
         self.hook = hook

@@ -1,4 +1,4 @@
-"""Mutual information: the rows that, with the taken ones, say most about the rest under a Gaussian process."""
+"""Mutual information: rows that, with the taken ones, are most informative about the rest under a Gaussian process."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,18 +10,18 @@ from torch import Tensor
 
 from understudy.checks import check_number, check_whole_number
 from understudy.core.kernels import gaussian, squared_distances
-from understudy.strategies.draws import subset
-from understudy.strategies.portions import in_portions
+from understudy.strategies.portions import select_in_portions
 from understudy.strategies.protocol import Needs
+from understudy.strategies.randomness import draw_subset
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView
 
-TIE: Final = 1e-10  # logarithms closer than this differ by rounding
+TIE: Final = 1e-10  # logarithms closer than this differ only by rounding
 
 
 @dataclass(frozen=True)
 class MutualInformation:
-    """One after the other the row with the largest variance given the taken rows over that given the other ones."""
+    """Greedily, the row with the largest ratio of its variance given the taken rows to that given the other rows."""
 
     max_candidates: int = 3000
     width: float = 0.5
@@ -37,13 +37,13 @@ class MutualInformation:
         return Needs(frozenset({"features"}))
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
-        return in_portions(self._select, view, n, self.max_candidates, rng)
+        return select_in_portions(self._select, view, n, self.max_candidates, rng)
 
     def _select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.max_candidates, rng)
-        taken = subset(view.taken, self.max_candidates, rng)
-        # Rows that are never to be asked for are to be understood as well, where there is room for them.
-        other = subset((view.is_skipped & ~view.is_taken).nonzero()[:, 0], self.max_candidates - len(rows), rng)
+        taken = draw_subset(view.taken, self.max_candidates, rng)
+        # Skipped rows are to be predicted as well, as far as they fit.
+        other = draw_subset((view.is_skipped & ~view.is_taken).nonzero()[:, 0], self.max_candidates - len(rows), rng)
         X = view.features[torch.cat([rows, other, taken])].double()
         m = len(rows) + len(other)
         among, with_taken, among_taken = _covariances(X, m, self.width, self.noise)
@@ -56,7 +56,7 @@ def _covariances(
 ) -> tuple[Float[Tensor, "m m"], Float[Tensor, "l m"], Float[Tensor, "l l"]]:
     """Covariances of labels: among the first m rows, of the others with them, among the others.
 
-    The width of the Gaussian kernel is `width` times the mean distance of two of the m rows.
+    The width of the Gaussian kernel is `width` times the mean distance between the m rows.
     """
     X = X - X.mean(0)
     among = squared_distances(X[:m], X[:m]).fill_diagonal_(0.0)
@@ -75,11 +75,11 @@ def _greedy(
     n_candidates: int,
     n: int,
 ) -> tuple[Int[Tensor, "n"], Float[Tensor, "n"]]:
-    """n of the first rows, each with the largest ln v(row | taken) - ln v(row | all others that are left), and these.
+    """n of the first rows, each with the largest ln v(row | taken) - ln v(row | all other remaining rows), and these.
 
-    P is the covariance given the taken rows, J the inverse covariance of those that are left: 1/J_xx is
+    P is the covariance given the taken rows, J the inverse covariance of the remaining ones: 1/J_xx is
     v(x | the others). Taking x is the same step for both, P - p pᵀ/P_xx and J - j jᵀ/J_xx. So each pick is a step of a
-    pivoted Cholesky factorisation of P and of J: a column of either is brought up to date when it is needed, the
+    pivoted Cholesky factorisation of P and of J: a column of either is updated when it is needed, the
     diagonals always. O(m³ + l³) once, O(m t) for the t-th pick.
     """
     J = torch.cholesky_inverse(torch.linalg.cholesky(among))

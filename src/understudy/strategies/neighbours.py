@@ -1,4 +1,4 @@
-"""Who lies nearer than a radius to whom, for pools whose n x n distances nobody could hold."""
+"""All pairs within a radius, for pools whose n x n distances do not fit into memory."""
 
 from typing import Final
 
@@ -9,21 +9,21 @@ from torch import Tensor
 from understudy.core.blocks import block_slices
 from understudy.strategies.points import ROWS_PER_BLOCK, exact_distances, squared_lengths
 
-Piece = tuple[Int[Tensor, "_"], Int[Tensor, "_"]]  # the lengths of some lists, and the lists one after the other
-NUMBERS_PER_BOARD: Final = 2**24  # 64 MiB: the system takes pieces of that size back
-NUMBERS_PER_COUNT: Final = 2**22  # that are counted together
-PAIRS_PER_BLOCK: Final = 2**12  # that are subtracted
-# Of a block's pairs that are in doubt at most so large a share is picked out; beyond, subtracting all costs less.
+Piece = tuple[Int[Tensor, "_"], Int[Tensor, "_"]]  # the lengths of some lists, and the lists concatenated
+NUMBERS_PER_BOARD: Final = 2**24  # 64 MiB: allocations of that size are returned to the system
+NUMBERS_PER_COUNT: Final = 2**22  # counted at a time
+PAIRS_PER_BLOCK: Final = 2**12  # subtracted at a time
+# Up to this share of a block's pairs are re-measured individually; above, subtracting all costs less.
 MOST_PICKED_OUT: Final = 1 / 64
 
 
 class Neighbours:
     """The points nearer than `radius` to each point. Every point is its own neighbour.
 
-    Points are spoken of by their places in `order`, rows of the table `points`, and only the first `n_wanted` places
-    are looked for. `counts` says how many of them each has around it. The pairs themselves are kept, four bytes for
-    each direction, if there are no more than `room`; otherwise they are found anew when asked for: one more pass over
-    all pairs if every wanted point is asked for once.
+    Points are identified by their positions in `order`, and only the first `n_wanted` positions
+    are searched for. `counts` is the number of them around each point. The pairs themselves are stored, four bytes for
+    each direction, if there are at most `room`; otherwise they are found again on demand: one more pass over
+    all pairs if every wanted point is queried once.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Neighbours:
         self.lengths = squared_lengths(points)[self.order]
         self.counts = torch.zeros(len(points), dtype=torch.int64, device=points.device)
         self.is_kept = True
-        # For each block of points where the list of each begins, and the lists one after the other.
+        # For each block of points, where the list of each begins, and the lists concatenated.
         self._lists: list[tuple[Int[Tensor, "_"], Int[Tensor, "_"]]] = []
         self._find(room)
 
@@ -57,7 +57,7 @@ class Neighbours:
         return near.nonzero()[:, 0]
 
     def count_around(self, which: Int[Tensor, "w"]) -> Int[Tensor, "n"]:
-        """For every point how many of these wanted points are its neighbours."""
+        """For every point, how many of these wanted points are its neighbours."""
         counts = torch.zeros_like(self.counts)
         if not self.is_kept:
             for part in block_slices(len(which), ROWS_PER_BLOCK):
@@ -79,9 +79,9 @@ class Neighbours:
         return members[first:last]
 
     def _near(self, some: Int[Tensor, "b"], others: slice) -> Bool[Tensor, "b o"]:
-        """|x - y| < radius: one product and a comparison. Pairs within its rounding of the radius are measured anew.
+        """|x - y| < radius, by a matrix product. Pairs within rounding error of the radius are re-measured.
 
-        So the answer is that of subtraction in float64, whatever the blocks, and the same from both sides.
+        So the result equals that of subtraction in float64, whatever the blocks, and is symmetric.
         """
         X, Y = self.points[self.order[some]], self.points[self.order[others]]
         lengths, around = self.lengths[some], self.lengths[others]
@@ -103,9 +103,9 @@ class Neighbours:
         return near
 
     def _find(self, room: int) -> None:
-        """Every pair once: a block of the triangle gives the lists of its rows, turned over those of its columns.
+        """Visit every pair once: a block of the triangle gives the lists of its rows and, transposed, of its columns.
 
-        Blocks that lie after the wanted points on both sides are left out.
+        Blocks without wanted points are left out.
         """
         n, device = len(self.points), self.points.device
         parts = list(block_slices(n, ROWS_PER_BLOCK))
@@ -132,7 +132,7 @@ class Neighbours:
 
 
 class Shelf:
-    """Room for many small tensors of whole numbers. On their own they would split the heap: gigabytes of holes."""
+    """Storage for many small integer tensors. Allocated one by one they would fragment the heap by gigabytes."""
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.length = device, 0
@@ -151,7 +151,7 @@ class Shelf:
 
 
 def _join_pieces(pieces: list[Piece], n_lists: int, device: torch.device) -> tuple[Int[Tensor, "_"], Int[Tensor, "_"]]:
-    """Pieces of n lists, each the lengths of its parts and the parts, as one: where each list starts, and the lists."""
+    """Concatenate pieces of n lists: where each list starts, and the lists."""
     starts = torch.zeros(n_lists + 1, dtype=torch.int64, device=device)
     for lengths, _ in pieces:
         starts[1:] += lengths
@@ -159,7 +159,7 @@ def _join_pieces(pieces: list[Piece], n_lists: int, device: torch.device) -> tup
     members = torch.empty(int(starts[-1]), dtype=torch.int32, device=device)
     filled = starts[:-1].clone()
     for lengths, some in pieces:
-        ahead = filled - (lengths.cumsum(0) - lengths)  # how much farther on each part of the piece goes
+        ahead = filled - (lengths.cumsum(0) - lengths)  # the offset of each part of the piece
         members[torch.arange(len(some), device=device) + ahead.repeat_interleave(lengths)] = some
         filled += lengths
     return starts, members

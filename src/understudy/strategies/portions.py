@@ -1,4 +1,4 @@
-"""For methods that can hold only so many rows: picks made portion by portion."""
+"""Picks made in portions, for methods whose memory limits the number of rows."""
 
 from collections.abc import Callable
 
@@ -10,13 +10,13 @@ from understudy.strategies.view import Picks, PoolView
 Select = Callable[[PoolView, int, np.random.Generator], Picks]
 
 
-def in_portions(select: Select, view: PoolView, n: int, size: int, rng: np.random.Generator) -> Picks:
-    """The picks of a method that looks at no more than `size` rows, however many are asked for.
+def select_in_portions(select: Select, view: PoolView, n: int, size: int, rng: np.random.Generator) -> Picks:
+    """The picks of a method that considers at most `size` rows at a time, however many are asked for.
 
-    Where one look would not do, each gives half of what it sees, so that there is a choice, and those that were
-    chosen before are pending.
+    If one call is not enough, each picks half of the rows it considers, so that there is a choice, and earlier
+    picks count as pending.
     """
-    view.candidates(n)  # the view's own words if there are too few
+    view.candidates(n)  # raises if there are too few
     portions: list[Picks] = []
     left = n
     while left > size:
@@ -29,7 +29,7 @@ def in_portions(select: Select, view: PoolView, n: int, size: int, rng: np.rando
 
 
 def _with_pending(view: PoolView, rows: np.ndarray) -> PoolView:
-    """The view once somebody is at these rows too."""
+    """The view with these rows pending as well."""
     pending = view.is_pending.clone()
     pending[torch.from_numpy(rows).to(pending.device)] = True
     masks = (pending, view.is_skipped, view.is_trained)

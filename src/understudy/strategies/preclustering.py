@@ -1,4 +1,4 @@
-"""Pre-clustering: rows in dense places that are likely to be classified wrongly, by prototypes of the pool."""
+"""Pre-clustering: rows in dense regions that are likely to be misclassified, by prototypes of the pool."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from understudy.checks import check_number, check_whole_number
 from understudy.errors import UnderstudyError
-from understudy.strategies.clusters import k_medoids, nearest_centres, turns
+from understudy.strategies.clusters import k_medoids, nearest_centres, turn_numbers
 from understudy.strategies.points import Points
 from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks, require_numbers
@@ -21,7 +21,7 @@ TRAINING_ITERATIONS: Final = 100
 
 @dataclass(frozen=True)
 class PreClustering:
-    """p(x) times the expected squared error, where both come from k-medoids prototypes; one pick a cluster and turn.
+    """p(x) times the expected squared error, both from k-medoids prototypes; clusters take turns.
 
     There are as many prototypes as labels and picks, within `coarse` and `fine`: coarse at first, finer later.
     """
@@ -37,7 +37,7 @@ class PreClustering:
         for name in ("coarse", "fine", "samples", "sample_size"):
             check_whole_number(name, getattr(self, name), 1)
         if self.fine < self.coarse:
-            raise UnderstudyError(f"fine must be as many clusters as coarse, {self.coarse}, or more; got {self.fine}")
+            raise UnderstudyError(f"fine must be at least coarse, {self.coarse} clusters; got {self.fine}")
         for name in ("width", "penalty"):
             check_number(name, getattr(self, name), above=0)
 
@@ -56,7 +56,7 @@ class PreClustering:
             mixture, Points(view.features, known), view.labels[known], view.n_classes, self.penalty
         )
         log_density, shares = mixture.read(Points(view.features, rows), of_prototype)
-        error = 2 * (1 - shares.amax(1))  # E |ŷ - y|² of classes as one-hot vectors, ŷ the likeliest
+        error = 2 * (1 - shares.amax(1))  # E |ŷ - y|² of classes as one-hot vectors, ŷ the most likely
         scores = (log_density - log_density.max()).exp() * error
         require_numbers(scores)
         order = in_turns(assignment[rows].cpu().numpy(), scores.cpu().numpy(), n)
@@ -66,7 +66,7 @@ class PreClustering:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """p(x) = Σ p(k) N(x; prototype k, std² I), but for a constant factor."""
+    """p(x) = Σ p(k) N(x; prototype k, std² I), up to a constant factor."""
 
     prototypes: Float[Tensor, "k d"]
     log_shares: Float[Tensor, "k"]  # ln p(k)
@@ -92,11 +92,11 @@ class Mixture:
 def fit_mixture(
     points: Points, k: int, width: float, rng: np.random.Generator, *, samples: int, sample_size: int
 ) -> tuple[Mixture, Int[Tensor, "m"]]:
-    """Prototypes by k-medoids, and the nearest of each point. The std is `width` times their typical distance."""
+    """Prototypes by k-medoids, and the nearest one of each point. The std is `width` times their typical distance."""
     medoids = k_medoids(points, k, rng, samples=samples, sample_size=sample_size)
     assignment, squares = nearest_centres(points, points.take(medoids))
     sizes = torch.bincount(assignment, minlength=len(medoids))
-    used = sizes > 0  # copies of a prototype have no points of their own
+    used = sizes > 0  # duplicates of a prototype have no points of their own
     std = width * float(squares.double().mean()) ** 0.5
     mixture = Mixture(points.take(medoids[used]).double(), (sizes[used].double() / len(points)).log(), std or 1.0)
     return mixture, (used.cumsum(0) - 1)[assignment]
@@ -105,9 +105,9 @@ def fit_mixture(
 def prototype_classes(
     mixture: Mixture, known: Points, labels: Int[Tensor, "l"], n_classes: int, penalty: float
 ) -> Float[Tensor, "k c"]:
-    """p(y | k) = softmax(A prototype + b), where A and b make Σ ln p(y | x) - penalty/2 |A|² of the labels large.
+    """p(y | k) = softmax(A prototype + b), where A and b maximise Σ ln p(y | x) - penalty/2 |A|² over the labels.
 
-    Without labels all classes are as likely.
+    Without labels all classes are equally likely.
     """
     centred = mixture.prototypes - mixture.prototypes.mean(0)
     length = float(centred.square().sum(1).mean()) ** 0.5 or 1.0
@@ -116,7 +116,7 @@ def prototype_classes(
     b = inputs.new_zeros(n_classes).requires_grad_()
     if len(labels):
         owners = torch.cat([mixture.log_joint(block).log_softmax(1) for _, block in known.blocks()])  # (l, k)
-        # Labelled points by way of k prototypes: the logarithm of a sum, taken without leaving logarithms.
+        # Likelihood of the labelled points through k prototypes, by log-sum-exp.
         lbfgs = torch.optim.LBFGS([A, b], max_iter=TRAINING_ITERATIONS, line_search_fn="strong_wolfe")
 
         def loss() -> Tensor:
@@ -127,12 +127,12 @@ def prototype_classes(
             value.backward()  # type: ignore[no-untyped-call]
             return value
 
-        with torch.enable_grad():  # whatever the caller is in the middle of
+        with torch.enable_grad():  # even if the caller has disabled gradients
             lbfgs.step(loss)  # type: ignore[no-untyped-call]
     return (inputs @ A + b).softmax(1).detach()
 
 
 def in_turns(clusters: Int[np.ndarray, "m"], scores: Float[np.ndarray, "m"], n: int) -> Int[np.ndarray, "n"]:
-    """Places of the n best, when no cluster gives a second before each has given its first, and so on."""
+    """Positions of the n best, where no cluster gives its second pick before each has given its first, and so on."""
     best_first = np.argsort(-scores, kind="stable")
-    return best_first[np.argsort(turns(clusters[best_first]), kind="stable")[:n]]
+    return best_first[np.argsort(turn_numbers(clusters[best_first]), kind="stable")[:n]]

@@ -1,4 +1,4 @@
-"""ProbCover: balls around the chosen rows that cover as much of the pool as they can."""
+"""ProbCover: balls around the chosen rows that cover as much of the pool as possible."""
 
 import math
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from understudy.strategies.protocol import Needs
 from understudy.strategies.ranking import picks
 from understudy.strategies.view import Picks, PoolView
 
-# Neighbours that are kept, four bytes each: 1 GiB. A pair is two, one of either point.
+# Stored neighbours, four bytes each: 1 GiB. A pair counts twice, once for each point.
 MAX_PAIRS: Final = 2**28
 
 
 @dataclass(frozen=True)
 class ProbCover:
-    """The row whose ball of radius delta holds most rows that no ball holds yet, again and again."""
+    """Repeatedly the row whose ball of radius delta contains the most uncovered rows."""
 
     delta: float | None = None
     alpha: float = 0.95
@@ -50,7 +50,7 @@ class ProbCover:
         covering, degrees = cover(points, delta, view.taken, view.is_open, n)
         if len(covering) == n:
             return picks(covering, degrees)
-        # All is covered. Distances are below delta now, but for rounding: their share of it stays within any degree.
+        # All is covered. Distances are below delta up to rounding, so as shares of it they rank below any degree.
         rows = rows[~torch.isin(rows, covering)]
         centres = torch.cat([view.taken, covering])
         far, distances = kcenter_greedy(points, centres, rows, n - len(covering), rng)
@@ -66,18 +66,18 @@ def cover(
     max_pairs: int = MAX_PAIRS,
     most_picked_out: float = MOST_PICKED_OUT,
 ) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
-    """At most n open rows, fewer if all is covered before, and how many uncovered rows each had in its ball.
+    """Up to n open rows, fewer if all is covered earlier, and how many uncovered rows each had in its ball.
 
-    Each row is covered once, and only then do the rows around it lose one from their degree: O(pairs) after the graph.
+    Each row is covered once, and only then do the degrees around it decrease by one: O(pairs) after the graph.
     """
     is_covered = nearest_distances(points, taken, torch.arange(len(points), device=points.device)) < delta
     is_covered[taken] = True
-    order = torch.sort(is_covered.byte(), stable=True).indices  # uncovered rows first: only these are looked for
+    order = torch.sort(is_covered.byte(), stable=True).indices  # uncovered rows first: only these are searched for
     n_uncovered = int((~is_covered).sum())
     near = Neighbours(points, delta, n_uncovered, max_pairs, order, most_picked_out)
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order), device=order.device)
-    degrees = torch.where(is_open, near.counts[place], 0)  # of rows, no longer of places
+    degrees = torch.where(is_open, near.counts[place], 0)  # by row, no longer by position
     left = torch.ones(n_uncovered, dtype=torch.bool, device=points.device)
     chosen: list[int] = []
     scores: list[float] = []
@@ -88,7 +88,7 @@ def cover(
         members = near.members(int(place[row]))
         members = members[left[members]]
         if len(members) < int(degrees[row]):
-            # Rounding may see a pair from one side only. What the row would cover counts, and a covered one is done.
+            # Rounding may make a pair asymmetric. What the row would cover counts, and covered rows are done.
             degrees[row] = len(members)
             continue
         chosen.append(row)
@@ -105,9 +105,9 @@ def cover(
 def estimate_delta(
     points: Float[Tensor, "n d"], n_classes: int, rng: np.random.Generator, alpha: float, max_rows: int
 ) -> float:
-    """The largest radius at which a share alpha of the balls is pure: all rows in it are of one k-means cluster.
+    """The largest radius at which a share alpha of the balls is pure, i.e. within one k-means cluster.
 
-    One cluster a class. Balls stand around a random `max_rows` of the rows, and hold rows of the whole pool.
+    One cluster per class. Balls are centred at a random `max_rows` rows and contain rows of the whole pool.
     """
     clusters = k_means(points, n_classes, rng).assignment
     centres = torch.from_numpy(np.sort(rng.permutation(len(points))[:max_rows])).to(points.device)
@@ -117,9 +117,9 @@ def estimate_delta(
 def pure_radius(
     points: Float[Tensor, "n d"], clusters: Int[Tensor, "n"], centres: Int[Tensor, "k"], alpha: float
 ) -> float:
-    """As above for given clusters. No search: a ball is pure up to the nearest row of another cluster.
+    """As above for given clusters. No search is needed: a ball is pure up to the nearest row of another cluster.
 
-    Infinite where there is one cluster only.
+    Infinite if there is only one cluster.
     """
     strangers = torch.full((len(centres),), torch.inf, dtype=torch.float64, device=points.device)
     for part in block_slices(len(centres), ROWS_PER_BLOCK):
@@ -129,11 +129,11 @@ def pure_radius(
             squares = squared_distances(X, Y)
             squares.masked_fill_(clusters[some][:, None] == clusters[others], torch.inf)
             least, nearest = squares.min(1)
-            # Found by a product, measured by subtraction: copies in two clusters are at no distance.
+            # Found by a product, measured by subtraction: duplicates in two clusters have distance 0.
             gaps = torch.where(least < torch.inf, (X - Y[nearest]).square_().sum(1).sqrt_(), torch.inf)
             strangers[part] = torch.minimum(strangers[part], gaps)
     radii = torch.sort(strangers, descending=True).values
     radius = float(radii[math.ceil(alpha * len(radii) - 1e-9) - 1])
-    # Clusters that touch would leave balls without room for a second row.
+    # Touching clusters would leave balls too small for a second row.
     apart = radii[radii > 0]
     return radius if radius > 0 else float(apart[-1]) if len(apart) else math.inf

@@ -1,4 +1,4 @@
-"""Random: what every other strategy must beat."""
+"""Random sampling, the baseline of every other strategy."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from understudy.strategies.view import Picks, PoolView
 
 @dataclass(frozen=True)
 class Random:
-    """Every open row is as likely as the next; none is drawn twice."""
+    """A uniform random sample of the open rows, without replacement."""
 
     @property
     def needs(self) -> Needs:

@@ -1,4 +1,4 @@
-"""From scores to rows: the highest, ties to the lowest row; or a draw that favours the higher."""
+"""From scores to rows: the highest, ties to the lowest row; or sampling weighted by score."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from understudy.strategies.view import Picks
 
 
 def top(rows: Int[Tensor, "m"], scores: Float[Tensor, "m"], n: int) -> Picks:
-    """The n rows of highest score, best first. `rows` ascend, so that equal scores leave the lowest row first."""
+    """The n rows of highest score, best first. `rows` must ascend, so that ties go to the lowest row."""
     require_numbers(scores)
     order = torch.sort(scores, descending=True, stable=True).indices[:n]
     return picks(rows[order], scores[order])
@@ -23,9 +23,9 @@ def weighted_draw(
     n: int,
     rng: np.random.Generator,
 ) -> Picks:
-    """n rows drawn one after the other without replacement, each with odds exp(log_weights): the Gumbel trick.
+    """n rows sampled without replacement, each with odds exp(log_weights), by the Gumbel top-k trick.
 
-    Drawing one by one is the same as taking the n largest of log weight plus Gumbel noise.
+    Sampling one by one is equivalent to taking the n largest of log weight plus Gumbel noise.
     """
     noise = torch.from_numpy(rng.gumbel(size=len(rows))).to(log_weights.device)
     require_numbers(scores)
@@ -39,4 +39,4 @@ def picks(rows: Int[Tensor, "q"], scores: Float[Tensor, "q"]) -> Picks:
 
 def require_numbers(scores: Float[Tensor, "m"]) -> None:
     if bool(torch.isnan(scores).any()):
-        raise UnderstudyError("some scores are not numbers; is there an overflow in the features or probabilities?")
+        raise UnderstudyError("some scores are NaN; check the features and probabilities for overflow")

@@ -43,7 +43,7 @@ from understudy.strategies.weight_schedule import WeightSchedule
 
 paper = partial(SurrogateStrategy, method="paper")
 
-# Call an entry for a strategy that has seen nothing yet; its settings are the arguments.
+# Calling an entry creates a new strategy; its settings are the arguments.
 STRATEGIES: Final[dict[str, Callable[..., Strategy]]] = {
     "understudy": SurrogateStrategy,
     "surrogate": paper,
@@ -96,7 +96,7 @@ STRATEGIES: Final[dict[str, Callable[..., Strategy]]] = {
 
 
 def make_strategy(name: str, **settings: Any) -> Strategy:
-    """The strategy of this name, made anew, with these settings in place of its own."""
+    """A new strategy of this name, with these settings in place of its defaults."""
     if name not in STRATEGIES:
         near = get_close_matches(name, STRATEGIES, 1)
         hint = f"did you mean {near[0]!r}?" if near else "`understudy strategies` lists them"
@@ -110,4 +110,4 @@ def make_strategy(name: str, **settings: Any) -> Strategy:
     try:
         return STRATEGIES[name](**settings)
     except TypeError as error:
-        raise UsageError(f"{name} cannot be set so: {error}") from error
+        raise UsageError(f"{name} does not accept these settings: {error}") from error

@@ -1,4 +1,4 @@
-"""K-center by integer programming, some outliers left out: centres that greedy cannot beat. Name: coreset_robust."""
+"""K-center by integer programming, ignoring some outliers: at least as good as greedy. Name: coreset_robust."""
 
 import math
 from dataclasses import dataclass
@@ -25,17 +25,17 @@ ROWS_PER_BLOCK: Final = 256
 
 @dataclass(frozen=True)
 class RobustCoreSet:
-    """The rows around which the smallest balls hold the pool, save a few outliers."""
+    """The centres of the smallest balls that cover the pool except for a few outliers."""
 
     outliers: float = 1e-4  # the share of the rows that may be left out, rounded up
-    max_points: int = 2000  # open rows that are drawn from the pool; the program is about these
-    time_limit: float = 30.0  # seconds for one radius; the solver that needs more has failed
+    max_points: int = 2000  # open rows sampled for the integer program
+    time_limit: float = 30.0  # seconds for one radius, after which the solver counts as failed
 
     def __post_init__(self) -> None:
         check_whole_number("max_points", self.max_points, 1)
         check_number("outliers", self.outliers, least=0, below=1)
         if not self.time_limit > 0:
-            raise UnderstudyError(f"time_limit must be seconds above 0; got {self.time_limit}")
+            raise UnderstudyError(f"time_limit must be more than 0 seconds; got {self.time_limit}")
 
     @property
     def needs(self) -> Needs:
@@ -48,13 +48,13 @@ class RobustCoreSet:
         greedy, scores = kcenter_greedy(points, view.taken, rows, n, rng)
         if n == len(rows) and not len(passed_over):  # every row becomes a centre
             return picks(greedy, scores)
-        # Up: of 2,000 rows the published share is less than one, and with none left out nothing would be robust.
+        # Rounded up: of 2,000 rows the published share is less than one, and without outliers nothing would be robust.
         spare = math.ceil(self.outliers * (len(rows) + len(passed_over) + len(view.taken)) - 1e-9)
         program = CoverProgram(points, view.taken, rows, passed_over, greedy, spare)
         better = program.best(n, self.time_limit)
         if better is None:
             return picks(greedy, scores)
-        # The solver uses no more centres than it must. Greedy adds the rest, and puts them all in order.
+        # The solver uses no more centres than it must. Greedy adds the rest and orders them all.
         used, left = rows[better], rows[~better]
         if len(used) < n:
             more, _ = kcenter_greedy(points, torch.cat([view.taken, used]), left, n - len(used), rng)
@@ -63,7 +63,7 @@ class RobustCoreSet:
 
 
 def _skipped_share(view: PoolView, drawn: int, rng: np.random.Generator) -> Int[Tensor, "s"]:
-    """Skipped rows are no centres but want to be near one: as large a share of them as is drawn of the open rows."""
+    """A sample of the skipped rows, which must be covered but cannot be centres: the same share as of the open rows."""
     skipped = (view.is_skipped & ~view.is_taken).nonzero()[:, 0]
     count = round(len(skipped) * drawn / int(view.is_open.sum()))
     chosen = torch.from_numpy(np.sort(rng.choice(len(skipped), count, replace=False))) if count else torch.arange(0)
@@ -71,10 +71,10 @@ def _skipped_share(view: PoolView, drawn: int, rng: np.random.Generator) -> Int[
 
 
 class CoverProgram:
-    """All that rows must be near: which of them are within reach of which, and how far, up to greedy's radius.
+    """The covering problem: which rows are within reach of which, and how far, up to greedy's radius.
 
-    Distances are not squared, so that half of greedy's radius is a bound from below. That bound holds only where
-    greedy could choose the farthest row and no outlier is left out; otherwise the search begins at 0.
+    Distances are not squared, so that half of greedy's radius is a lower bound. It holds only if
+    greedy could choose the farthest row and there are no outliers; otherwise the search begins at 0.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class CoverProgram:
         self.radii = lengths[(lengths >= least) & (lengths < self.radius_of_greedy)]
 
     def best(self, n: int, time_limit: float) -> Bool[Tensor, "m"] | None:
-        """The centres of the smallest radius that the solver can reach, by bisection; None where greedy is as good."""
+        """The centres of the smallest radius that the solver can reach, by bisection; None if greedy is as good."""
         best, low, high = None, 0, len(self.radii)
         while low < high:
             middle = (low + high) // 2
@@ -109,7 +109,7 @@ class CoverProgram:
         return best
 
     def radius(self, is_centre: Bool[np.ndarray, "m"]) -> float:
-        """The largest distance to the nearest centre, outliers left out; infinite where it is beyond greedy's."""
+        """The largest distance to the nearest centre, without outliers; infinite if beyond greedy's."""
         lengths = self.to_taken.copy()
         used = is_centre[self.centre]
         np.minimum.at(lengths, self.row[used], self.length[used])
@@ -119,8 +119,8 @@ class CoverProgram:
         return float(np.sort(lengths)[-1 - self.spare]) if self.spare < len(lengths) else 0.0
 
     def _solve(self, radius: float, n: int, time_limit: float) -> Bool[np.ndarray, "m"] | None:
-        """At most n centres that leave at most `spare` rows farther away than this, or None."""
-        far = np.flatnonzero(self.to_taken > radius)  # taken rows are centres already: what they reach is done
+        """At most n centres that leave at most `spare` rows outside this radius, or None."""
+        far = np.flatnonzero(self.to_taken > radius)  # taken rows are centres already: the rows they cover are done
         place = np.full(self.n_rows, -1)
         place[far] = np.arange(len(far))
         near = (self.length <= radius) & (place[self.row] >= 0)
@@ -150,7 +150,7 @@ class CoverProgram:
 def _pairs_within(
     points: Float[Tensor, "g d"], rows: Int[Tensor, "p"], centres: Int[Tensor, "m"], radius: float
 ) -> tuple[Int[np.ndarray, "e"], Int[np.ndarray, "e"], Float[np.ndarray, "e"]]:
-    """Which rows are how far from which centres, by position, if it is no more than the radius. In blocks."""
+    """The pairs of row and centre within the radius, by position, and their distances. In blocks."""
     found, to = [], points[centres].double()
     for some in block_slices(len(rows), ROWS_PER_BLOCK):
         lengths = exact_distances(points[rows[some]], to)

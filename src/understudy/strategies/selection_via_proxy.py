@@ -22,10 +22,10 @@ from understudy.strategies.view import Picks, PoolView
 
 @dataclass
 class SelectionViaProxy:
-    """The strategy chooses by what `proxy` says of the pool, a learner or the name of one; the target only profits.
+    """The strategy chooses by the predictions of `proxy`, a learner or its name, on behalf of the target learner.
 
     The loop trains the proxy whenever it trains the learner, and fills the view with the proxy's outputs. What the
-    strategy may want to change about training, it changes about the proxy's.
+    strategy changes about training applies to the proxy.
     """
 
     strategy: Strategy = field(default_factory=lambda: Uncertainty("least_confidence"))
@@ -33,10 +33,10 @@ class SelectionViaProxy:
 
     def __post_init__(self) -> None:
         if not isinstance(self.strategy, Strategy):
-            raise UnderstudyError(f"strategy must be a strategy, as make_strategy gives one; got {self.strategy!r}")
+            raise UnderstudyError(f"strategy must be a strategy, e.g. from make_strategy; got {self.strategy!r}")
         if isinstance(self.strategy, Augments):
             raise UnderstudyError(
-                f"{type(self.strategy).__name__} makes up items for the learner, and a proxy is none; leave it outside"
+                f"{type(self.strategy).__name__} generates training items, so it cannot be used with a proxy"
             )
 
     @property
@@ -50,9 +50,9 @@ class SelectionViaProxy:
         if isinstance(self.strategy, LearnsWithinRound):
             self.strategy.tell(rows, labels)
 
-    def following(self, view: PoolView, rng: np.random.Generator) -> None:
+    def follow(self, view: PoolView, rng: np.random.Generator) -> None:
         if isinstance(self.strategy, Follows):
-            self.strategy.following(view, rng)
+            self.strategy.follow(view, rng)
 
     def training_hook(self, teacher: Any, rng: np.random.Generator) -> TrainingHook:
         return (

@@ -1,4 +1,4 @@
-"""SRAAL: VAAL whose discriminator expects less of rows that the learner is unsure about."""
+"""SRAAL: VAAL whose discriminator has lower targets for rows that the learner is uncertain about."""
 
 from dataclasses import dataclass, field, replace
 
@@ -23,17 +23,17 @@ from understudy.strategies.view import Picks, PoolView
 
 
 def uncertainty_indicator(probs: Float[Tensor, "m c"]) -> Float[Tensor, "m"]:
-    """1 - (minVar / Var) max p: 1 - max p where all other classes are equal, more the less they are.
+    """1 - (minVar / Var) max p: 1 - max p if all other classes are equal, more the less equal they are.
 
-    minVar is the least variance of c probabilities that a largest one allows: the others share the rest alike.
+    minVar is the least variance of c probabilities with this maximum: the others share the rest equally.
     """
     c = probs.shape[1]
     if c == 1:
         return torch.zeros_like(probs[:, 0])
-    exact = probs.double() / probs.double().sum(1, keepdim=True)  # near 1/c both variances are all rounding otherwise
+    exact = probs.double() / probs.double().sum(1, keepdim=True)  # otherwise both variances are only rounding near 1/c
     largest, variance = exact.amax(1), exact.var(1, correction=0)
     least = ((1 / c - largest) ** 2 + (c - 1) * (1 / c - (1 - largest) / (c - 1)) ** 2) / c
-    # Where nothing varies there is no ratio; its limit is 1. Rounding must not take it above.
+    # Without variance the ratio is undefined; its limit is 1. Rounding must not take it above.
     varies = variance > torch.finfo(probs.dtype).eps ** 2
     ratio = torch.where(varies, least / variance, 1.0).clip(0, 1)
     return (1 - ratio * largest).to(probs.dtype)
@@ -43,15 +43,15 @@ def uncertainty_indicator(probs: Float[Tensor, "m c"]) -> Float[Tensor, "m"]:
 class Sraal(AdversarialStrategy):
     """The rows of smallest D(mean of the latent). `history` has the losses of the last choice.
 
-    Before anything is labelled, rows spread by k-center over the latents of an autoencoder.
+    Before anything is labelled, k-center greedy over the latents of an autoencoder.
     """
 
     on: On = "auto"
-    iterations: int | None = None  # None: 100 passes over the pool
+    iterations: int | None = None  # None: 100 epochs over the pool
     beta: float = 1.0  # weight of the KL divergence
     adversary_weight: float = 1.0
     supervised_weight: float = 1.0
-    vae_steps: int = 1  # an iteration
+    vae_steps: int = 1  # per iteration
     adversary_steps: int = 1
     latent: int = 32
     batch_size: int = 128
@@ -72,7 +72,7 @@ class Sraal(AdversarialStrategy):
         return choose_by_discriminator(players, board, rows, n)
 
     def select_first(self, view: PoolView, rows: Int[Tensor, "m"], n: int, rng: np.random.Generator) -> Picks:
-        """The first rows: there is nobody to hide from yet, so the autoencoder alone is trained."""
+        """The first rows: with nothing labelled there is no adversary, so only the autoencoder is trained."""
         game = replace(game_of(self), adversary_weight=0.0, supervised_weight=0.0)
         board = board_of(view, self.on, rows)
         players = self.train(game, board, len(view), rng)
@@ -81,5 +81,5 @@ class Sraal(AdversarialStrategy):
 
 
 def expected_states(view: PoolView) -> Float[Tensor, "n"]:
-    """What the discriminator is to say of every row: 1 where it is taken, else 1 less the learner's uncertainty."""
+    """The discriminator's target for every row: 1 if it is taken, else 1 minus the learner's uncertainty."""
     return torch.where(view.is_taken, 1.0, 1 - uncertainty_indicator(view.probs).float())

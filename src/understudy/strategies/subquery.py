@@ -1,4 +1,4 @@
-"""Hierarchical subqueries: expected error reduction on a graph, for the rows that a tree of clusters leads to."""
+"""Hierarchical subqueries: expected error reduction on a graph, for candidates found by descending a cluster tree."""
 
 import heapq
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from torch import Tensor
 from understudy.checks import check_number, check_whole_number
 from understudy.core.blocks import block_slices
 from understudy.core.kernels import squared_distances
-from understudy.strategies.draws import subset
 from understudy.strategies.expected_error import LEAST_FALL, expected_risk
-from understudy.strategies.portions import in_portions
+from understudy.strategies.portions import select_in_portions
 from understudy.strategies.protocol import Needs
+from understudy.strategies.randomness import draw_subset
 from understudy.strategies.ranking import top
 from understudy.strategies.view import Picks, PoolView
 
@@ -27,7 +27,7 @@ NODES_PER_BLOCK: Final = 512
 
 @dataclass(frozen=True)
 class Subquery:
-    """Labels spread over a graph of neighbours; tried are the rows whose label may leave least doubt there."""
+    """Harmonic label propagation on a neighbour graph; picks the rows whose label is expected to reduce error most."""
 
     max_candidates: int = 100
     max_rows: int = 2000
@@ -48,18 +48,18 @@ class Subquery:
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         view.require_labelled("subquery", 1)
-        return in_portions(self._select, view, n, self.max_rows, rng)
+        return select_in_portions(self._select, view, n, self.max_rows, rng)
 
     def _select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.max_rows, rng)
-        other = subset((~(view.is_open | view.is_labelled)).nonzero()[:, 0], self.max_rows, rng)
-        labelled = subset(view.labelled, self.max_rows, rng)
+        other = draw_subset((~(view.is_open | view.is_labelled)).nonzero()[:, 0], self.max_rows, rng)
+        labelled = draw_subset(view.labelled, self.max_rows, rng)
         X = view.features[torch.cat([rows, other, labelled])].double()
         W = neighbour_graph(X - X.mean(0), self.neighbours, self.width)
         u = len(rows) + len(other)
         known = torch.nn.functional.one_hot(view.labels[labelled], view.n_classes).double()
-        f, laplacian = harmonic(W, u, known, self.prior)
-        # A pending row will have a label, so what it is predicted to be is held: nobody can teach it any more.
+        f, laplacian = harmonic_solution(W, u, known, self.prior)
+        # A pending row will have a label, so its prediction is fixed and no other label changes it.
         kept = torch.cat([torch.ones_like(rows, dtype=torch.bool), ~view.is_pending[other]]).nonzero()[:, 0]
         f = f[kept]
         G = torch.cholesky_inverse(torch.linalg.cholesky(laplacian[kept][:, kept]))
@@ -79,7 +79,7 @@ class Subquery:
 
 
 def neighbour_graph(X: Float[Tensor, "t d"], neighbours: int, width: float) -> csr_array:
-    """Symmetric weights exp(-d²/b) between rows of which one is among the nearest of the other.
+    """Symmetric weights exp(-d²/b) between rows of which one is among the other's nearest.
 
     √b is `width` times the mean distance to a neighbour.
     """
@@ -100,13 +100,13 @@ def neighbour_graph(X: Float[Tensor, "t d"], neighbours: int, width: float) -> c
     return W.maximum(W.T).tocsr()
 
 
-def harmonic(
+def harmonic_solution(
     W: csr_array, u: int, known: Float[Tensor, "l c"], prior: float
 ) -> tuple[Float[Tensor, "u c"], Float[Tensor, "u u"]]:
     """Class probabilities f of the first u rows, and the matrix Δ of Δ f = b; the other rows are labelled.
 
-    Each row is the weighted mean of its neighbours. A thread of weight `prior` ties it to the uniform distribution as
-    well, so that parts of the graph without a label have an answer too.
+    Each row is the weighted mean of its neighbours. An edge of weight `prior` ties it to the uniform distribution as
+    well, so that components of the graph without a label have a solution too.
     """
     laplacian = -W[:u, :u].toarray()
     laplacian[np.diag_indices(u)] += W.sum(1)[:u] + prior
@@ -119,9 +119,9 @@ def harmonic(
 def error_reduction(
     f: Float[Tensor, "u c"], G: Float[Tensor, "u u"], candidates: Int[Tensor, "q"]
 ) -> Float[Tensor, "q"]:
-    """How far 1 - max f, the mean over all rows, is expected to fall with a label of each candidate.
+    """The expected decrease of 1 - max f, averaged over all rows, by a label of each candidate.
 
-    A label y of row k moves f by (e_y - f_k) G_ik/G_kk: the graph is not solved again.
+    A label y of row k moves f by (e_y - f_k) G_ik/G_kk, so the graph is not solved again.
     """
     columns = G[candidates]
     ratios = columns / columns.gather(1, candidates[:, None])
@@ -135,9 +135,9 @@ def error_reduction(
 
 
 def descend(X: Float[np.ndarray, "m d"], evaluate: Callable[[list[int]], list[float]], n: int) -> set[int]:
-    """n of the rows or one more (or all there are), found by going down a tree of clusters where it looks best.
+    """n of the rows or one more (or all there are), found by best-first descent of a cluster tree.
 
-    A cluster stands for its most central row. The best cluster so far is opened first, and its halves are evaluated.
+    Its most central row stands for a cluster. The best cluster so far is opened first, and its halves are evaluated.
     """
     m = len(X)
     if m == 1:
@@ -147,7 +147,7 @@ def descend(X: Float[np.ndarray, "m d"], evaluate: Callable[[list[int]], list[fl
     scores: dict[int, float] = {}
 
     def visit(nodes: list[int]) -> None:
-        centres = [central(X, leaves(children, m, node)) for node in nodes]
+        centres = [most_central(X, leaves(children, m, node)) for node in nodes]
         news = [row for row in centres if row not in scores]
         scores.update(zip(news, evaluate(news) if news else [], strict=True))
         for node, row in zip(nodes, centres, strict=True):
@@ -163,7 +163,7 @@ def descend(X: Float[np.ndarray, "m d"], evaluate: Callable[[list[int]], list[fl
 
 
 def leaves(children: Int[np.ndarray, "k 2"], m: int, node: int) -> list[int]:
-    """The rows below a node of the tree, ascending; nodes from m on are joins of two."""
+    """The rows below a node of the tree, ascending; nodes from m on are merges of two."""
     found, waiting = [], [node]
     while waiting:
         node = waiting.pop()
@@ -174,7 +174,7 @@ def leaves(children: Int[np.ndarray, "k 2"], m: int, node: int) -> list[int]:
     return sorted(found)
 
 
-def central(X: Float[np.ndarray, "m d"], members: list[int]) -> int:
+def most_central(X: Float[np.ndarray, "m d"], members: list[int]) -> int:
     """The member nearest to the mean of all."""
     points = X[members]
     return members[int(((points - points.mean(0)) ** 2).sum(1).argmin())]

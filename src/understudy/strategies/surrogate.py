@@ -1,4 +1,4 @@
-"""Our own method and its ablations as a strategy: an adapter of the surrogate to views."""
+"""Our own method and its ablations as a strategy: an adapter from views to the surrogate."""
 
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -15,15 +15,15 @@ from understudy.core.surrogate import Surrogate
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import UNLABELLED, Picks, PoolView
 
-SAMPLE: Final = 64  # rows by which a pool is known again
+SAMPLED_ROWS: Final = 64  # compared to recognise the pool
 
 
 class SurrogateStrategy:
     """A sparse Gaussian process that starts from the learner's predictions and learns from every single label.
 
-    It follows the views it is shown: labels, pending and skipped rows are taken over from them. `blind` keeps the
-    labels of a round from it until the learner has been trained, as batch strategies have it. `on` says what the kernel
-    sees, the pool's features or the learner's hidden ones. The method and its options are as in `Surrogate`.
+    It follows the views it is shown: labels, pending and skipped rows are copied from them. `blind` withholds the
+    labels of a round from it until the learner has been trained, as in batch strategies. `on` says what the kernel
+    uses, the pool's features or the learner's hidden ones. The method and its options are as in `Surrogate`.
     """
 
     def __init__(
@@ -51,15 +51,15 @@ class SurrogateStrategy:
     def needs(self) -> Needs:
         if self.options.method == "paper" or self.on == "hidden":
             return Needs(frozenset({self.on, "probs"}))
-        # Without predictions all rows are equally undecided, and influence alone chooses.
+        # Without predictions all rows are equally undecided, and influence alone decides.
         return Needs(frozenset({"features"}), optional=frozenset({"probs"}))
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
-        view.candidates(n)  # the view's own words if there are too few
-        return Picks(*self.following(view, rng).propose(n))
+        view.candidates(n)  # raises if there are too few
+        return Picks(*self.follow(view, rng).propose(n))
 
     def tell(self, rows: np.ndarray, labels: np.ndarray) -> None:
-        """Learn labels at once. Those that were not told here are learnt from the next view."""
+        """Learn labels immediately. Those not told here are learnt from the next view."""
         seen = self._seen
         if self.surrogate is None or seen is None or np.max(rows, initial=0) >= len(seen.told):
             return
@@ -71,25 +71,25 @@ class SurrogateStrategy:
         self._learn(self.surrogate, seen, known)
 
     def rehearse(self, view: PoolView, n: int, truth: np.ndarray, rng: np.random.Generator) -> Picks:
-        """What n times `select` of one row and `tell` would choose: on a GPU without a word to the host."""
+        """The rows that n times `select` and `tell` would choose; a GPU does not wait for the host in between."""
         if self.blind:
             picks = self.select(view, n, rng)
             self.tell(picks.rows, truth[picks.rows])
             return picks
         view.candidates(n)
-        s = self.following(view, rng)
+        s = self.follow(view, rng)
         assert self._seen is not None
         rows, scores = s.rehearse_proposals(truth, n)
         self._seen.told[rows] = truth[rows]
         return Picks(rows, scores)
 
     def memory(self) -> dict[str, Any]:
-        """What outlasts a training: where the basis came from, and how often the learner was right."""
+        """What outlasts a training: the seed of the basis, and how often the learner was right."""
         if self.surrogate is None:
             return dict(self._recalled)
         right, judged = self.surrogate.tally
         if self._seen is not None and self._seen.unheard and self._seen.probs is not None:
-            # A blind one will hear of these when the next view comes, and judge by them then.
+            # If blind, these are told with the next view, and judged then.
             rows = sorted(self._seen.unheard)
             labels = np.array([self._seen.unheard[row] for row in rows])
             if self.options.judges_surrogate:
@@ -100,17 +100,17 @@ class SurrogateStrategy:
         return {"seed": self._seed, "right": right, "judged": judged}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """A new surrogate, made when the next view comes, from the same basis and with the same record."""
+        """Start a new surrogate at the next view, with the same basis and the same accuracy record."""
         self.surrogate = self._seen = None
         self._recalled = dict(memory)
 
     # -- following the views --------------------------------------------------------------------------------
 
-    def following(self, view: PoolView, rng: np.random.Generator) -> Surrogate:
-        """The surrogate, brought to where the view is."""
+    def follow(self, view: PoolView, rng: np.random.Generator) -> Surrogate:
+        """The surrogate, updated to the view."""
         features, labels = view.features if self.on == "features" else view.hidden, view.labels.cpu().numpy()
         if self.surrogate is None or self._seen is None or not self._seen.is_of(view, features, self.on):
-            drawn = int(rng.integers(2**63))  # drawn even if it is known: what else is drawn stays the same
+            drawn = int(rng.integers(2**63))  # drawn even if the seed is known, so that later draws stay the same
             self._seed = self._recalled.get("seed", drawn)
             self.surrogate = self._make(features, view.n_classes, self._seed, view.device)
             self.surrogate.credit(self._recalled.get("right", 0), self._recalled.get("judged", 0))
@@ -121,16 +121,16 @@ class SurrogateStrategy:
             pass  # there is no learner yet
         elif seen.is_older_than(view):
             if seen.is_anchored or self.options.old_targets == "residual":
-                self._learn(s, seen, labels)  # before the new predictions come in: each label is a test of the old ones
+                self._learn(s, seen, labels)  # before the new predictions: each label tests the old ones
             trained = (view.is_trained & view.is_labelled).cpu().numpy()
             is_other = self.on == "hidden" and seen.is_anchored
             s.anchor(view.probs, np.flatnonzero(trained), features=features if is_other else None)
-            seen.anchored_at(view, labels, trained)
+            seen.note_anchor(view, labels, trained)
         elif (seen.trained & (seen.anchored != labels)).any():
-            # The learner was trained on labels that are others now, or none: these rows are as if it had not been.
+            # Rows whose label was changed or removed since count as not trained on.
             seen.trained &= seen.anchored == labels
             s.anchor(view.probs, np.flatnonzero(seen.trained))
-        # A blind one hears of no new labels, but what is gone is gone.
+        # If blind, new labels are withheld, but retracted ones are removed.
         known = np.where(seen.told == labels, labels, UNLABELLED) if self.blind and not seen.is_fresh else labels
         self._learn(s, seen, known)
         seen.is_fresh = False
@@ -139,13 +139,13 @@ class SurrogateStrategy:
 
     @staticmethod
     def _learn(s: Surrogate, seen: "Seen", labels: np.ndarray) -> None:
-        """Labels that it has not heard are told; what was told and is no longer so is taken back."""
+        """Tell the labels that are new, and retract those that were changed or removed."""
         over = np.flatnonzero((seen.told != UNLABELLED) & (seen.told != labels))
         if len(over):
             s.retract(over)
             seen.told[over] = UNLABELLED
         is_new = (labels != UNLABELLED) & (seen.told != labels) & ~seen.trained
-        # What the learner was trained on, with another label then, is no test of it.
+        # A row the learner was trained on, with another label then, cannot test it.
         for news, judge in ((np.flatnonzero(is_new & ~seen.known), True), (np.flatnonzero(is_new & seen.known), False)):
             if len(news):
                 s.tell(news, labels[news], judge=judge)
@@ -153,7 +153,7 @@ class SurrogateStrategy:
 
     @staticmethod
     def _hold(s: Surrogate, seen: "Seen", labels: np.ndarray, view: PoolView) -> None:
-        """Pending and skipped rows are those of the view. What it was not told yet is pending for a blind one."""
+        """Copy pending and skipped rows from the view. If blind, rows with withheld labels are pending."""
         awaited = view.is_pending.cpu().numpy() & (labels == UNLABELLED)
         awaited |= (labels != UNLABELLED) & (seen.told == UNLABELLED) & ~seen.trained
         held = np.zeros_like(awaited)
@@ -172,15 +172,15 @@ class SurrogateStrategy:
 class Seen:
     """What the surrogate has been shown so far."""
 
-    sample: Tensor  # some rows of the features, to know the pool again
+    sample: Tensor  # some rows of the features, to recognise the pool
     shape: tuple[int, ...]
     n_classes: int
     told: Int[np.ndarray, "n"]  # the labels it was told, -1 where none
     anchored: Int[np.ndarray, "n"]  # the labels when it was anchored
-    trained: Bool[np.ndarray, "n"]  # the rows that the learner knew then, with the labels that they still have
-    known: Bool[np.ndarray, "n"]  # the rows that it knew then
+    trained: Bool[np.ndarray, "n"]  # rows the learner was trained on then, with labels unchanged since
+    known: Bool[np.ndarray, "n"]  # rows the learner was trained on then
     skipped: Bool[np.ndarray, "n"]
-    unheard: dict[int, int] = field(default_factory=dict)  # labels that a blind one was not told yet
+    unheard: dict[int, int] = field(default_factory=dict)  # labels withheld so far, if blind
     probs: Tensor | None = None
     round: int | None = None
     is_fresh: bool = True  # anchored since the last view
@@ -189,7 +189,14 @@ class Seen:
     def nothing(cls, view: PoolView, features: Tensor) -> "Seen":
         none, no = np.full(len(view), UNLABELLED), np.zeros(len(view), bool)
         return cls(
-            _sampled(features), tuple(features.shape), view.n_classes, none, none.copy(), no, no.copy(), no.copy()
+            _sample_rows(features),
+            tuple(features.shape),
+            n_classes=view.n_classes,
+            told=none,
+            anchored=none.copy(),
+            trained=no,
+            known=no.copy(),
+            skipped=no.copy(),
         )
 
     @property
@@ -197,10 +204,12 @@ class Seen:
         return self.probs is not None
 
     def is_of(self, view: PoolView, features: Tensor, on: str) -> bool:
-        """Whether the view is of the same pool. Hidden features are others after each training, so only counted."""
+        """Whether the view is of the same pool. Hidden features change with each training, so are not compared."""
         if (len(view), view.n_classes) != (len(self.told), self.n_classes):
             return False
-        return on == "hidden" or (tuple(features.shape) == self.shape and torch.equal(_sampled(features), self.sample))
+        return on == "hidden" or (
+            tuple(features.shape) == self.shape and torch.equal(_sample_rows(features), self.sample)
+        )
 
     def is_older_than(self, view: PoolView) -> bool:
         """Whether the learner was trained since."""
@@ -208,11 +217,11 @@ class Seen:
             return True
         return view.probs is not self.probs and not torch.equal(view.probs, self.probs)
 
-    def anchored_at(self, view: PoolView, labels: np.ndarray, trained: np.ndarray) -> None:
+    def note_anchor(self, view: PoolView, labels: np.ndarray, trained: np.ndarray) -> None:
         self.probs, self.round, self.is_fresh = view.probs, view.round, True
         self.trained, self.known, self.anchored, self.unheard = trained, trained.copy(), labels.copy(), {}
 
 
-def _sampled(features: Tensor) -> Tensor:
-    """A few rows from all over the pool: enough to tell whether it is the same, at no cost."""
-    return features[:: max(1, len(features) // SAMPLE)].clone()
+def _sample_rows(features: Tensor) -> Tensor:
+    """A few rows from all over the pool: enough to recognise it, at no cost."""
+    return features[:: max(1, len(features) // SAMPLED_ROWS)].clone()

@@ -1,4 +1,4 @@
-"""Support vector machines: the rows nearest to a boundary, or those that split what is still possible in halves."""
+"""Support vector machines: the rows nearest to a decision boundary, or those that halve the version space."""
 
 import logging
 import warnings
@@ -24,15 +24,15 @@ Multiclass = Literal["closest", "top_two"]
 KernelKind = Literal["linear", "rbf"]
 ROWS_PER_BLOCK: Final = 1024
 LEAST_LENGTH: Final = 1e-9  # a shorter |w| is rounding
-# Of the solver, in units of f. It rounds kernels to single precision, after which they need not be positive any more:
-# with tighter ones it may go on for ever.
+# Of the solver, in units of f. It rounds kernels to float32, after which they need not be positive definite:
+# with a tighter tolerance it may never converge.
 TOLERANCE: Final = 1e-4
-MAX_STEPS: Final = 100_000  # of the solver: a large penalty on classes that overlap asks for any number
+MAX_STEPS: Final = 100_000  # of the solver: with a large penalty on overlapping classes it may need any number
 
 
 @dataclass(frozen=True, eq=False)
 class Machines:
-    """One machine a class, each against the rest; one in all for two classes. f(x) = Σ_l α_l k(x_l, x) + b."""
+    """One-vs-rest machines, one per class; a single one for two classes. f(x) = Σ_l α_l k(x_l, x) + b."""
 
     alphas: Float[np.ndarray, "k l"]
     offsets: Float[np.ndarray, "k"]
@@ -41,7 +41,7 @@ class Machines:
 
 @dataclass(frozen=True)
 class SVMMargin:
-    """Machines are trained on the labelled rows at every call; see `rule` and `multiclass` for what they say."""
+    """Machines are trained on the labelled rows at every call; `rule` and `multiclass` say how they are used."""
 
     rule: Rule = "simple"
     multiclass: Multiclass = "closest"
@@ -75,7 +75,7 @@ class SVMMargin:
         values = decisions(inputs, rows, machines)
         if self.rule == "simple":
             return top(rows, -_clearance(values, self.multiclass), n)
-        # Of several machines the one whose boundary is nearest is asked.
+        # Of several machines, the one with the nearest boundary counts.
         nearest = values.abs().argmin(1).tolist()
         scores = [
             _split(inputs.gram_with(gram, rows[[i]]), targets[which], machines.lengths[which], self.penalty, self.rule)
@@ -86,7 +86,7 @@ class SVMMargin:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Features about their mean, with a mean square length of 1 whatever their number, against the labelled rows."""
+    """Features, centred and scaled to a mean squared norm of 1, and those of the labelled rows."""
 
     features: Float[Tensor, "n d"]
     mean: Float[Tensor, "d"]
@@ -102,7 +102,7 @@ class Inputs:
         kernel: KernelKind,
         rows_per_block: int = ROWS_PER_BLOCK,
     ) -> "Inputs":
-        blocks = torch.split(features, rows_per_block)  # never the whole pool in double precision
+        blocks = torch.split(features, rows_per_block)  # never the whole pool in float64
         mean = torch.stack([block.sum(0, dtype=torch.float64) for block in blocks]).sum(0) / len(features)
         squares = sum((float((block.double() - mean).square().sum()) for block in blocks), 0.0)
         spread = (squares / len(features)) ** 0.5 or 1.0
@@ -119,7 +119,7 @@ class Inputs:
         return gaussian(squared_distances(X, self.known), 1.0)
 
     def gram_with(self, gram: Float[np.ndarray, "l l"], row: Int[Tensor, "1"]) -> Float[np.ndarray, "m m"]:
-        """The kernel of the labelled rows and one more, the last."""
+        """The kernel of the labelled rows and one more row, which comes last."""
         own = float(self.take(row).square().sum()) if self.kernel == "linear" else 1.0
         beside = self.kernel_with(row).cpu().numpy()
         return np.block([[gram, beside.T], [beside, np.array([[own]])]])
@@ -128,16 +128,16 @@ class Inputs:
 def train_machines(
     gram: Float[np.ndarray, "l l"], targets: Float[np.ndarray, "k l"], penalty: float, max_steps: int = MAX_STEPS
 ) -> Machines:
-    """A machine for each row of targets, 1 and -1. One that has not converged after `max_steps` is taken as it is."""
+    """A machine for each row of targets, 1 and -1. One that has not converged after `max_steps` is used as it is."""
     alphas, offsets = np.zeros(targets.shape), np.zeros(len(targets))
     for i, target in enumerate(targets):
-        # It draws nothing, but asks the global generator for a seed unless it is given one.
+        # It uses no random numbers, but would seed itself from the global generator.
         machine = SVC(C=penalty, kernel="precomputed", tol=TOLERANCE, max_iter=max_steps, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             machine.fit(gram, target)
         if machine.n_iter_[0] >= max_steps:
-            LOG.warning("a machine has not converged after %s steps; a penalty below %g helps", max_steps, penalty)
+            LOG.warning("an SVM has not converged after %s steps; a penalty below %g may help", max_steps, penalty)
         alphas[i, machine.support_] = machine.dual_coef_[0]
         offsets[i] = machine.intercept_[0]
     lengths = np.sqrt(np.maximum(((alphas @ gram) * alphas).sum(1), 0.0))
@@ -145,7 +145,7 @@ def train_machines(
 
 
 def decisions(inputs: Inputs, rows: Int[Tensor, "m"], machines: Machines) -> Float[Tensor, "m k"]:
-    """f of every row under every machine. A linear machine is d weights, however many rows support it."""
+    """f of every row under every machine. A linear machine needs d weights, however many support vectors it has."""
     device = inputs.mean.device
     alphas, offsets = torch.from_numpy(machines.alphas).to(device), torch.from_numpy(machines.offsets).to(device)
     weights = alphas @ inputs.known if inputs.kernel == "linear" else None
@@ -157,7 +157,7 @@ def decisions(inputs: Inputs, rows: Int[Tensor, "m"], machines: Machines) -> Flo
 
 
 def _clearance(values: Float[Tensor, "m k"], multiclass: Multiclass) -> Float[Tensor, "m"]:
-    """How far a row is from doubt: from the nearest boundary, or its best class from the second."""
+    """The margin of a row: to the nearest boundary, or between its two best classes."""
     if multiclass == "closest" or values.shape[1] == 1:
         return values.abs().amin(1)
     first, second = values.topk(2, dim=1).values.unbind(1)
@@ -167,12 +167,12 @@ def _clearance(values: Float[Tensor, "m k"], multiclass: Multiclass) -> Float[Te
 def _split(
     extended: Float[np.ndarray, "m m"], target: Float[np.ndarray, "l"], length: float, penalty: float, rule: Rule
 ) -> float:
-    """How evenly one more row, the last of the extended kernel, splits what is possible: its margin with either label.
+    """How evenly one more row, the last of the extended kernel, splits the version space: its margin with either label.
 
     `maxmin`: the smaller of the two new margins as a share of the old one. `ratio`: the smaller over the larger.
     """
     either = np.stack([np.append(target, label) for label in (1.0, -1.0)])
     shorter, longer = np.sort(train_machines(extended, either, penalty).lengths).tolist()
-    if longer < LEAST_LENGTH:  # no direction tells the labels apart: whatever the label, nothing changes
+    if longer < LEAST_LENGTH:  # the labels are not separable: whatever the label, nothing changes
         return 1.0
     return (length if rule == "maxmin" else shorter) / longer

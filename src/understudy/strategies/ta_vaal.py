@@ -1,4 +1,4 @@
-"""TA-VAAL: VAAL whose networks are also told how hard the learner finds a row."""
+"""TA-VAAL: VAAL whose networks also receive how hard the learner finds a row."""
 
 from dataclasses import dataclass, field
 
@@ -23,24 +23,24 @@ from understudy.strategies.view import Picks, PoolView, check_subset_size
 class TaVaal(AdversarialStrategy, LearnsLosses):
     """The rows of smallest D(mean of the latent, rank). `history` has the losses of the last choice.
 
-    The rank is what a module predicts that is trained along with the learner, by `training_hook`, to put the
-    learner's losses in order.
+    The rank comes from a module that `training_hook` trains along with the learner to rank the
+    learner's losses.
     """
 
     on: On = "auto"
     subset_size: int | None = 10_000
-    iterations: int | None = None  # None: 100 passes over the labelled rows and the subset
+    iterations: int | None = None  # None: 100 epochs over the labelled rows and the subset
     beta: float = 1.0  # weight of the KL divergence
     adversary_weight: float = 1.0
-    vae_steps: int = 1  # an iteration
+    vae_steps: int = 1  # per iteration
     adversary_steps: int = 1
     latent: int = 32
     batch_size: int = 128
     learning_rate: float = 5e-4
     kl: Kl = "mean"
-    ranker_weight: float = 1.0  # of the ranker's loss beside the learner's
+    ranker_weight: float = 1.0  # of the ranker's loss relative to the learner's
     ranker_width: int = 128
-    detach_after: float = 0.6  # share of the epochs after which the learner does not feel the ranker
+    detach_after: float = 0.6  # share of the epochs after which the ranker's loss no longer reaches the learner
     history: History = field(default_factory=dict, init=False, repr=False, compare=False)
     hook: LossPredictionHook = field(init=False, repr=False, compare=False)  # of the latest training
 
@@ -62,10 +62,10 @@ class TaVaal(AdversarialStrategy, LearnsLosses):
         rows = view.candidates(n, self.subset_size, rng)
         view.require_labelled("ta_vaal")
         ranks = torch.zeros(len(view), 1, device=view.device)
-        seen = torch.cat([view.taken, rows])  # nobody is told about the others
+        seen = torch.cat([view.taken, rows])  # the other rows are not used
         ranks[seen, 0] = self.hook.predict(view.activations, seen).float()
         board = board_of(view, self.on, rows, told=ranks)
-        # As published, the first iteration knows no ranks yet and takes uniform ones.
+        # As published, the first iteration has no ranks yet and uses uniform random ones.
         n_rows = len(board.taken) + len(board.others)
         players = self.train(game_of(self), board, n_rows, rng, random_start=True)
         return choose_by_discriminator(players, board, rows, n)

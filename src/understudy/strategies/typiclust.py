@@ -16,9 +16,9 @@ from understudy.strategies.points import Points
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import Picks, PoolView
 
-LLOYD_UP_TO: Final = 50  # clusters; mini-batches beyond
+LLOYD_UP_TO: Final = 50  # clusters; mini-batches above
 EPSILON: Final = 1e-5  # added to a mean distance before it divides
-ROWS_PER_BLOCK: Final = {"cpu": 1024, "cuda": 8192}  # and columns of distances that are held at once
+ROWS_PER_BLOCK: Final = {"cpu": 1024, "cuda": 8192}  # and columns of distances in memory at a time
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TypiClust:
         return Needs(frozenset({"features"}))
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
-        view.candidates(n)  # there are n
+        view.candidates(n)  # raises if there are too few
         points = Points(view.features, unit=self.normalise)
         is_taken = view.is_taken
         k = min(int(is_taken.sum()) + n, self.max_clusters)
@@ -52,7 +52,7 @@ class TypiClust:
         is_open = view.is_open
         rows: list[int] = []
         scores: list[float] = []
-        # The small ones are left for when all others are used up.
+        # Small clusters are used only when all others are exhausted.
         for turns in (order[is_large], order[~is_large]):
             left = [int(c) for c in turns if bool(is_open[members[c]].any())]
             while left and len(rows) < n:
@@ -68,7 +68,7 @@ class TypiClust:
 
 
 def cluster_order(sizes: Int[Tensor, "k"], labelled: Int[Tensor, "k"]) -> Int[Tensor, "k"]:
-    """Clusters with few labels first, and of those with as many the larger ones."""
+    """Clusters with few labels first, the larger ones first among ties."""
     by_size = torch.sort(sizes, descending=True, stable=True).indices
     return by_size[torch.sort(labelled[by_size], stable=True).indices]
 
@@ -78,8 +78,8 @@ def typicality(
 ) -> Float[Tensor, "m"]:
     """1 / (mean distance to the nearest others + 1e-5), with at most half as many neighbours as there are points.
 
-    A point alone has no neighbours and typicality 0. O(m²d), in blocks, in float64 about the points' mean: the square
-    root of what rounding leaves between copies would be as large as EPSILON in float32.
+    A single point has no neighbours and typicality 0. O(m²d), in blocks, in float64 on centred points: the square
+    root of the rounding error between duplicates would be as large as EPSILON in float32.
     """
     m, size = len(points), rows_per_block or ROWS_PER_BLOCK[points.device.type]
     if m == 1:
@@ -92,7 +92,7 @@ def typicality(
         for others in block_slices(m, size):
             distances = squared_distances(X, points[others].double() - origin)
             if others == some:
-                distances.fill_diagonal_(torch.inf)  # nobody is his own neighbour
+                distances.fill_diagonal_(torch.inf)  # no point is its own neighbour
             found = torch.cat([nearest, distances], 1)
             nearest = found.topk(min(k, found.shape[1]), dim=1, largest=False, sorted=False).values
         means[some] = (nearest if squared else nearest.sqrt()).mean(1)
@@ -100,7 +100,7 @@ def typicality(
 
 
 def _by_cluster(assignment: Int[Tensor, "n"], k: int, is_in: Bool[Tensor, "n"]) -> list[Int[Tensor, "_"]]:
-    """The rows of each cluster that are in, ascending."""
+    """The rows of each cluster for which `is_in` holds, ascending."""
     rows = is_in.nonzero()[:, 0]
     order = torch.sort(assignment[rows], stable=True).indices
     sizes = torch.bincount(assignment[rows], minlength=k)

@@ -23,7 +23,7 @@ def entropy(probs: Float[Tensor, "*m c"]) -> Float[Tensor, "*m"]:
 
 
 def margin(probs: Float[Tensor, "*m c"]) -> Float[Tensor, "*m"]:
-    """How close the second class comes to the first: 1 where they tie, 0 where there is no doubt."""
+    """1 minus the margin between the two most probable classes: 1 if they tie, 0 if the prediction is certain."""
     if probs.shape[-1] == 1:
         return torch.zeros_like(probs[..., 0])
     first, second = probs.topk(2, dim=-1).values.unbind(-1)
@@ -31,7 +31,7 @@ def margin(probs: Float[Tensor, "*m c"]) -> Float[Tensor, "*m"]:
 
 
 def least_confidence(probs: Float[Tensor, "*m c"]) -> Float[Tensor, "*m"]:
-    """1 minus the probability of the first class."""
+    """1 minus the probability of the predicted class."""
     return 1 - probs.amax(-1)
 
 
@@ -44,7 +44,7 @@ SCORES: Final[dict[Score, Callable[[Tensor], Tensor]]] = {
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """The rows whose prediction leaves most doubt."""
+    """The rows with the most uncertain predictions."""
 
     score: Score = "entropy"
 

@@ -1,4 +1,4 @@
-"""VAAL: rows that a discriminator tells from the labelled ones, however an autoencoder hides them."""
+"""VAAL: rows that a discriminator tells apart from labelled ones, in the latent space of an adversarial autoencoder."""
 
 from dataclasses import dataclass, field
 
@@ -22,10 +22,10 @@ class Vaal(AdversarialStrategy):
     """The rows of smallest D(mean of the latent). `history` has the losses of the last choice."""
 
     on: On = "auto"
-    iterations: int | None = None  # None: 100 passes over the pool
+    iterations: int | None = None  # None: 100 epochs over the pool
     beta: float = 1.0  # weight of the KL divergence
     adversary_weight: float = 1.0
-    vae_steps: int = 2  # an iteration
+    vae_steps: int = 2  # per iteration
     adversary_steps: int = 1
     latent: int = 32
     batch_size: int = 128

@@ -1,4 +1,4 @@
-"""The view: all that a strategy may see of a pool, as arrays; and the picks that it answers with."""
+"""The view: everything a strategy may see of a pool, as arrays; and the picks that it returns."""
 
 import logging
 import math
@@ -14,19 +14,19 @@ from torch import Tensor
 
 from understudy.checks import check_whole_number
 from understudy.errors import PoolExhausted, UnderstudyError
-from understudy.strategies.draws import subset
+from understudy.strategies.randomness import draw_subset
 
 LOG: Final = logging.getLogger(__name__)
 UNLABELLED: Final = -1
-# What a view may hold beside the labels. `features` are the pool's own and never change, all else is the learner's.
+# What a view may hold besides the labels. `features` belong to the pool and never change, the rest to the learner.
 Supply = Literal["features", "hidden", "activations", "probs", "stochastic", "gradient_norms", "images"]
 MEANING: Final[dict[Supply, str]] = {
     "features": "the pool's features, (n, d)",
     "hidden": "the outputs of the learner's last hidden layer, (n, h)",
     "activations": "the outputs of every hidden layer, a list of (n, width)",
     "probs": "the learner's class probabilities, (n, c)",
-    "stochastic": "class probabilities in several passes with dropout, (n, passes, c)",
-    "gradient_norms": "the length of the learner's gradient at every row, (n,)",
+    "stochastic": "class probabilities of several passes with dropout, (n, passes, c)",
+    "gradient_norms": "the learner's gradient norm at every row, (n,)",
     "images": "images as bytes, (n, height, width) or (n, height, width, channels)",
 }
 AXES: Final[dict[str, int]] = {"features": 2, "hidden": 2, "probs": 2, "stochastic": 3, "gradient_norms": 1}
@@ -34,7 +34,7 @@ AXES: Final[dict[str, int]] = {"features": 2, "hidden": 2, "probs": 2, "stochast
 
 @runtime_checkable
 class Images(Protocol):
-    """Images that are read when asked for: an array, a memory map, or anything that is indexed like one."""
+    """Images that are read on access: an array, a memory map, or anything that is indexed like one."""
 
     def __len__(self) -> int: ...
 
@@ -44,7 +44,7 @@ class Images(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Picks:
-    """Rows in the order they were chosen, and by what each was chosen; larger is better."""
+    """Rows in the order they were chosen, and the score of each; larger is better."""
 
     rows: Int[np.ndarray, "q"]
     scores: Float[np.ndarray, "q"]
@@ -57,13 +57,13 @@ class PoolView:
     """A pool of n rows as a strategy sees it. Row numbers are those of the pool, labelled rows included.
 
     `labels` is (n,): classes, and -1 where there is no label. `pending` rows are with an annotator, `skipped` ones
-    are never to be asked for; both are numbers of rows. What else is given is what the strategy needs: see MEANING.
-    Arrays and tensors are used where they lie if they can be, and nobody writes to them. The attributes of the same
-    names are tensors on `device`, float32 or float64 as they came.
+    must never be asked for; both are row numbers. The other arguments are what the strategy needs: see MEANING.
+    Arrays and tensors are used without a copy where possible, and never written to. The attributes of the same
+    names are tensors on `device`, float32 or float64 as passed.
 
-    `round` counts the trainings of the learner. Strategies that learn from single labels tell by it whether the
-    predictions are new; None means that they always are. `trained_on` are the rows the learner was trained on, all
-    labelled ones if it is not given.
+    `round` counts the trainings of the learner. Strategies that learn from single labels use it to see whether the
+    predictions are new; None means that they always are. `trained_on` are the rows the learner was trained on; by
+    default, all labelled ones.
     """
 
     def __init__(
@@ -103,22 +103,22 @@ class PoolView:
             self._supplies["activations"] = tuple(self._checked("activations", layer, 2) for layer in activations)
         if images is not None:
             if len(images) != len(self):
-                raise UnderstudyError(f"{len(self):,} rows, but {len(images):,} images; give one for every row")
+                raise UnderstudyError(f"{len(self):,} rows, but {len(images):,} images; pass one per row")
             self._supplies["images"] = images
         for name in ("probs", "stochastic"):
             if name in self._supplies:
                 _check_probabilities(name, self._supplies[name], self.n_classes)
 
     def __len__(self) -> int:
-        """How many rows the pool has."""
+        """The number of rows in the pool."""
         return len(self.labels)
 
     def after(self, labels: Any, pending: Any = (), skipped: Any = (), trained_on: Any = None) -> "PoolView":
-        """The same view with other labels: what the learner said stays, and is not checked again."""
+        """The same view with other labels: predictions are kept, and not checked again."""
         view = copy(self)
         view._set_rows(labels, pending, skipped, trained_on)
         if len(view) != len(self):
-            raise UnderstudyError(f"labels of {len(view):,} rows for a view of {len(self):,}; a pool keeps its rows")
+            raise UnderstudyError(f"got labels of {len(view):,} rows for a view of {len(self):,}; pass one per row")
         return view
 
     # -- rows ---------------------------------------------------------------------------------------------
@@ -129,12 +129,12 @@ class PoolView:
 
     @property
     def is_taken(self) -> Bool[Tensor, "n"]:
-        """Labelled, or about to be: what a new row should differ from."""
+        """Labelled or pending: what a new row should differ from."""
         return self.is_labelled | self.is_pending
 
     @property
     def is_open(self) -> Bool[Tensor, "n"]:
-        """May be chosen."""
+        """Rows that may be chosen."""
         return ~(self.is_taken | self.is_skipped)
 
     @property
@@ -143,7 +143,7 @@ class PoolView:
 
     @property
     def pending(self) -> Int[Tensor, "p"]:
-        """Rows that wait for their label, ascending."""
+        """Rows that are waiting for a label, ascending."""
         return (self.is_pending & ~self.is_labelled).nonzero()[:, 0]
 
     @property
@@ -153,27 +153,27 @@ class PoolView:
     def candidates(
         self, n: int, subset_size: int | None = None, rng: np.random.Generator | None = None
     ) -> Int[Tensor, "m"]:
-        """The rows that may be chosen, ascending, if there are n; a random `subset_size` of them if that is fewer.
+        """The rows that may be chosen, ascending; a random `subset_size` if that is fewer. Raises if there are not n.
 
-        Never fewer than n: a subset that is too small for the picks is as large as they are.
+        A subset smaller than n is enlarged to n.
         """
         n = check_whole_number("n", n, 1)
         rows = self.is_open.nonzero()[:, 0]
         if len(rows) < n:
             raise PoolExhausted(
-                f"asked for {n:,} rows, but only {len(rows):,} of {len(self):,} are left to choose; ask for fewer"
+                f"asked for {n:,} rows, but only {len(rows):,} of {len(self):,} can still be chosen; ask for fewer"
             )
         if subset_size is None or max(subset_size, n) >= len(rows):
             return rows
         if rng is None:
-            raise UnderstudyError("a random subset needs a source of random numbers; give rng")
+            raise UnderstudyError("a random subset needs a random generator; pass rng")
         size = max(subset_size, n)
-        # A subset alone adds diversity and changes rankings, so that it must not go unnoticed.
-        LOG.info("only %s of %s open rows are looked at, drawn at random", f"{size:,}", f"{len(rows):,}")
-        return subset(rows, size, rng)
+        # Subsampling alone adds diversity and changes rankings, so it must not go unnoticed.
+        LOG.info("considering a random sample of %s of %s open rows", f"{size:,}", f"{len(rows):,}")
+        return draw_subset(rows, size, rng)
 
     def require_labelled(self, who: str, rows: int = 1, classes: int = 1) -> None:
-        """One line if there are fewer labelled rows, or fewer classes among them, than a strategy can start from."""
+        """Raise if there are fewer labelled rows, or classes among them, than a strategy needs."""
         known = self.labels[self.is_labelled]
         if len(known) < rows:
             raise UnderstudyError(f"{who} needs {rows:,} labelled rows, got {len(known):,}; label some at random first")
@@ -183,7 +183,7 @@ class PoolView:
                 f"{who} needs labels of {classes} classes, got {found}; label more rows at random first"
             )
 
-    # -- what the strategy was promised ---------------------------------------------------------------------
+    # -- what the strategy needs ----------------------------------------------------------------------------
 
     def has(self, name: Supply) -> bool:
         return name in self._supplies
@@ -218,16 +218,16 @@ class PoolView:
 
     def _supply(self, name: Supply) -> Any:
         if name not in self._supplies:
-            raise UnderstudyError(f"this strategy needs {name}, {MEANING[name]}; give the view {name}=...")
+            raise UnderstudyError(f"this strategy needs {name}, {MEANING[name]}; pass {name}=... to the view")
         return self._supplies[name]
 
-    # -- at the door ----------------------------------------------------------------------------------------
+    # -- checks ---------------------------------------------------------------------------------------------
 
     def _set_rows(self, labels: Any, pending: Any, skipped: Any, trained_on: Any) -> None:
         known = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels)
         if known.ndim != 1 or known.dtype.kind not in "iu" or not len(known):
             raise UnderstudyError(
-                f"labels must be one whole number a row, -1 where there is none; got {known.dtype} of {known.shape}"
+                f"labels must be one integer per row, -1 for unlabelled; got {known.dtype} of {known.shape}"
             )
         if known.min() < UNLABELLED or known.max() >= self.n_classes:
             raise UnderstudyError(
@@ -242,7 +242,7 @@ class PoolView:
     def _mask(self, name: str, rows: Any) -> Bool[Tensor, "n"]:
         chosen = np.asarray(rows.cpu() if isinstance(rows, Tensor) else rows)
         if chosen.size and (chosen.ndim != 1 or chosen.dtype.kind not in "iu"):
-            raise UnderstudyError(f"{name} must be numbers of rows; got {chosen.dtype} of shape {chosen.shape}")
+            raise UnderstudyError(f"{name} must be a list of row numbers; got {chosen.dtype} of shape {chosen.shape}")
         if chosen.size and (chosen.min() < 0 or chosen.max() >= len(self)):
             raise UnderstudyError(
                 f"{name} must be rows 0 to {len(self) - 1}; got {int(chosen.min())} to {int(chosen.max())}"
@@ -258,15 +258,15 @@ class PoolView:
                 f"{name} must have {axes} {'axis' if axes == 1 else 'axes'}, the first for the {len(self):,} rows; "
                 f"got shape {tuple(values.shape)}"
             )
-        # A sum is finite if all is, and needs no memory; it may overflow where nothing is wrong, so look again then.
+        # A sum needs no memory and is finite only if all entries are; it may overflow, so check entry by entry then.
         if not math.isfinite(float(values.sum())) and not bool(torch.isfinite(values).all()):
             row = int((~torch.isfinite(values)).reshape(len(self), -1).any(1).nonzero()[0, 0])
-            raise UnderstudyError(f"{name} must be finite numbers, but row {row} has some that are not; mend it first")
+            raise UnderstudyError(f"{name} must be finite, but row {row} is not; fix or remove it first")
         return values
 
 
 def as_tensor(name: str, values: Any) -> Tensor:
-    """The values in float32 or float64, in the memory they came in where that is possible."""
+    """The values in float32 or float64, without a copy where possible."""
     if not isinstance(values, Tensor):
         array = np.asanyarray(values)
         if array.dtype.kind not in "fiub":
@@ -278,7 +278,7 @@ def as_tensor(name: str, values: Any) -> Tensor:
         ):
             array = array.astype(np.float64 if array.dtype.itemsize >= 8 else np.float32)
         with warnings.catch_warnings():
-            # torch warns of arrays that may not be written to. Nobody does, and a memory map should stay one.
+            # torch warns about read-only arrays. Nothing is written, and a memory map should stay one.
             warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)
             values = torch.from_numpy(array)
     values = values.detach()
@@ -289,14 +289,14 @@ def _check_probabilities(name: str, probs: Tensor, n_classes: int) -> None:
     if probs.shape[-1] != n_classes:
         raise UnderstudyError(f"{name} must have {n_classes} classes on its last axis; got shape {tuple(probs.shape)}")
     if float(probs.min()) < 0 or float((probs.sum(-1) - 1).abs().max()) > 1e-3:
-        raise UnderstudyError(f"{name} must be probabilities, 0 or more with sum 1; take the softmax first")
+        raise UnderstudyError(f"{name} must be probabilities, non-negative with sum 1; apply a softmax first")
 
 
 def check_subset_size(size: int | None) -> None:
-    """At most so many rows are looked at; None for all."""
+    """Check the number of rows to consider; None for all."""
     if size is not None:
         check_whole_number("subset_size", size, 1)
 
 
-# What a strategy's needs are checked against.
+# The names that a strategy may declare as needs.
 SUPPLIES: Final = frozenset(get_args(Supply))

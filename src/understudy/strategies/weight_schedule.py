@@ -31,7 +31,7 @@ class DecayHook(TrainingHook):
 
 
 class DistillationHook(DecayHook):
-    """Changes the weight decay, and lets the model of the round before teach beside the labels."""
+    """Changes the weight decay, and distils from the model of the previous round in addition to the labels."""
 
     def __init__(self, share: Callable[[int], float], teacher: Any, alpha: float, temperature: float) -> None:
         super().__init__(share)
@@ -43,31 +43,31 @@ class DistillationHook(DecayHook):
     def begin(self, setup: Setup) -> None:
         if not hasattr(self.teacher, "logits"):
             raise UnderstudyError(
-                f"distillation needs a teacher with logits, which {type(self.teacher).__name__} lacks; "
+                f"distillation needs a teacher with logits, which {type(self.teacher).__name__} does not have; "
                 "use another learner, or distillation=False"
             )
         logits = np.stack([self.teacher.logits(inputs) for inputs in setup.inputs])
         if logits.shape[2] != setup.n_classes:
             raise UnderstudyError(
-                f"the teacher knows {logits.shape[2]} classes, but {setup.n_classes} are to be learnt; "
-                "give the hook no teacher this time"
+                f"the teacher has {logits.shape[2]} classes, but {setup.n_classes} are to be learnt; "
+                "create the hook without a teacher this time"
             )
         self.taught = torch.from_numpy(logits).to(setup.labels.device)
 
     def loss(self, step: Step) -> Float[Tensor, "m"]:
         which = torch.arange(len(step.rows), device=step.rows.device)[:, None]
         taught = self.taught[which, step.rows].to(step.logits)
-        return distilled(step.losses, step.logits, taught, self.alpha, self.temperature).mean(1)
+        return distillation_loss(step.losses, step.logits, taught, self.alpha, self.temperature).mean(1)
 
 
-def distilled(
+def distillation_loss(
     losses: Float[Tensor, "*b"],
     logits: Float[Tensor, "*b c"],
     taught: Float[Tensor, "*b c"],
     alpha: float,
     temperature: float,
 ) -> Float[Tensor, "*b"]:
-    """(1 - α) loss + α T² KL(softmax(taught / T) ‖ softmax(logits / T)), item by item."""
+    """(1 - α) loss + α T² KL(softmax(taught / T) ‖ softmax(logits / T)), per item."""
     target = (taught / temperature).log_softmax(-1)
     divergence = (target.exp() * (target - (logits / temperature).log_softmax(-1))).sum(-1)
     return (1 - alpha) * losses + alpha * temperature**2 * divergence
@@ -75,7 +75,7 @@ def distilled(
 
 @dataclass(eq=False)
 class WeightSchedule:
-    """The rows of highest entropy; the learner's weight decay is divided by how far labelling has come."""
+    """The rows of highest entropy; the learner's weight decay decreases as labelling progresses."""
 
     form: Form = "inverse_round"
     distillation: bool = False
@@ -108,14 +108,14 @@ class WeightSchedule:
 
     @property
     def shares_training(self) -> bool:
-        return not self.distillation  # each run has a teacher of its own
+        return not self.distillation  # each run has its own teacher
 
     def adopt(self, hook: TrainingHook) -> None:
-        """A training that this run took part in: one round more. The hook itself has nothing of a single model."""
+        """Count a joint training as one more round. The hook itself holds nothing per model."""
         self.rounds += 1
 
     def share(self, number: int, n_labels: int) -> float:
-        """What is left of the learner's weight decay in this round, counted from 1."""
+        """The share of the learner's weight decay in this round, counted from 1."""
         if self.first_size is None:
             self.first_size = n_labels
         if self.form == "inverse_round":

@@ -1,12 +1,13 @@
-"""Who is asking, and whether they may: host names, tokens, passwords, names that cannot be forged."""
+"""Access control: host names, tokens, passwords, and names that cannot be forged."""
 
 import ipaddress
+import re
 import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from understudy.errors import UsageError
 from understudy.web.tokens import Tokens
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+HOST_NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 FREE_TRIES: Final = 5
 MAX_WAIT: Final = 60.0  # seconds between two tries of one address
 MAX_ADDRESSES: Final = 1000  # addresses with wrong passwords
@@ -74,11 +76,13 @@ class Tries:
 class Access:
     """The rule for one server.
 
-    `hosts`: the names it may be called by, or None for any, which is safe only where every call needs a token:
-    a name that somebody else points at this machine has no cookie of ours. `annotators`: whose links count.
+    `hosts`: the names it may be called by. With `by_address` any IP address will do, too: a stranger can point a name
+    at this machine and so let a browser call it from a page of theirs, but not an address. `annotators`: whose links
+    count.
     """
 
-    hosts: frozenset[str] | None = LOOPBACK
+    hosts: frozenset[str] = LOOPBACK
+    by_address: bool = False
     tokens: Tokens | None = None
     annotators: tuple[str, ...] = ()
     password: bool = False
@@ -91,7 +95,8 @@ class Access:
 
     def is_host(self, host: str) -> bool:
         """Whether a Host header names this server."""
-        return self.hosts is None or name_in(host) in self.hosts
+        name = name_in(host)
+        return name in self.hosts or (self.by_address and _is_address(name))
 
     def visitor(self, headers: Mapping[str, str]) -> Visitor | None:
         """Who sent a request with these headers; None for a stranger."""
@@ -110,32 +115,49 @@ class Access:
 
 
 def access_for(
-    folder: Path, host: str, *, annotators: str | None = None, password: str | None = None, new_links: bool = False
+    folder: Path,
+    host: str,
+    *,
+    annotators: str | None = None,
+    password: str | None = None,
+    new_links: bool = False,
+    allow_host: str | None = None,
 ) -> tuple[Access, dict[str, str | None]]:
     """The rule that was asked for, and the tokens of personal links by name, None where one was given before."""
-    names, hosts = check_access(host, annotators, password)
+    names, hosts = check_access(host, annotators, password, allow_host)
+    rule = Access(hosts, by_address=not is_loopback(host))
     if not names and password is None:
-        return Access(hosts), {}
+        return rule, {}
     tokens = Tokens(folder)
     if password is not None:
         tokens.set_password(password)
-        return Access(hosts, tokens, password=True), {}
-    return Access(hosts, tokens, names), tokens.links_for(names, anew=new_links)
+        return replace(rule, tokens=tokens, password=True), {}
+    return replace(rule, tokens=tokens, annotators=names), tokens.links_for(names, anew=new_links)
 
 
 def check_access(
-    host: str, annotators: str | None, password: str | None
-) -> tuple[tuple[str, ...], frozenset[str] | None]:
+    host: str, annotators: str | None, password: str | None, allow_host: str | None = None
+) -> tuple[tuple[str, ...], frozenset[str]]:
     """Names and hosts, or one line that says why these do not go together. Nothing is made yet."""
     if annotators is not None and password is not None:
         raise UsageError("give --annotators, for a link each, or --password, for one word for all; not both")
     if password is not None and not 1 <= len(password) <= 256:
         raise UsageError("a password has 1 to 256 characters")
     names = () if annotators is None else tuple(check_names(annotators))
-    return names, allowed_hosts(host, guarded=bool(names) or password is not None)
+    more = frozenset() if allow_host is None else _check_hosts(allow_host)
+    return names, more | allowed_hosts(host, guarded=bool(names) or password is not None)
 
 
-def allowed_hosts(host: str, *, guarded: bool) -> frozenset[str] | None:
+def _check_hosts(names: str) -> frozenset[str]:
+    """The names in `a.example,b.example`."""
+    listed = [name.strip().lower().rstrip(".") for name in names.split(",")]
+    for name in listed:
+        if not (HOST_NAME.fullmatch(name) or _is_address(name)):
+            raise UsageError(f"--allow-host takes host names without a port, with commas between; got {names!r}")
+    return frozenset(listed)
+
+
+def allowed_hosts(host: str, *, guarded: bool) -> frozenset[str]:
     """The names a server that listens at `host` may be called by. An error where it would stand open to others."""
     if is_loopback(host):
         return LOOPBACK | {host.lower()}
@@ -144,7 +166,9 @@ def allowed_hosts(host: str, *, guarded: bool) -> frozenset[str] | None:
             f"at {host} others could reach this project; give --annotators ann,bob for a personal link each, "
             f"or --password for one password"
         )
-    return None if is_wildcard(host) else LOOPBACK | {host.lower(), socket.gethostname().lower()}
+    own = socket.gethostname().lower()
+    short = own.partition(".")[0]
+    return LOOPBACK | {own, short, f"{short}.local"} | (set() if is_wildcard(host) else {host.lower()})
 
 
 def is_loopback(host: str) -> bool:
@@ -159,7 +183,7 @@ def is_loopback(host: str) -> bool:
 
 
 def client_network(address: str) -> str:
-    """What one client has to itself: an address, or of IPv6 the /64, in which everybody has any number of them."""
+    """The address of a client, or for IPv6 its /64, since one client has all addresses in it."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -171,12 +195,20 @@ def client_network(address: str) -> str:
     return str(found) if found.is_loopback else str(ipaddress.ip_network((found, 64), strict=False))
 
 
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
 def is_wildcard(host: str) -> bool:
     return host in ("", "0.0.0.0", "::", "*")
 
 
 def name_in(host: str) -> str:
-    """The name in a Host header, without its port; nothing if it is none."""
+    """The name in a Host header, without its port; "" if it is not valid."""
     try:
         parts = urlsplit(f"//{host}")
         _ = parts.port  # an error if it is not a number

@@ -1,4 +1,4 @@
-"""Connections: who says nothing, says it too slowly, or comes too often, is not waited for.
+"""Limits of connections: silent and slow clients are hung up on, and one client gets only so many.
 
 uvicorn waits for ever for the first request of a connection. A few hundred silent ones would keep everybody out.
 """

@@ -1,4 +1,4 @@
-"""What an item looks like: its bytes by its row, as a picture that runs nothing, or as plain text.
+"""The content of items for browsers: by row, as a picture that cannot run code, or as plain text.
 
 No path comes from a client. What a picture is, its bytes say, never its name; and what Pillow does not know as a
 picture is not served at all, so neither SVG nor HTML ever reaches a browser.
@@ -16,14 +16,13 @@ from anyio import CapacityLimiter
 from PIL import Image, ImageOps
 
 from understudy.data.faults import ItemFault
-from understudy.data.images import MAX_PIXELS, in_rgb
+from understudy.data.images import MAX_PIXELS, formats_for, in_rgb
 from understudy.data.items import ArrayImages, Items
 from understudy.data.pool import Pool
 from understudy.errors import NotFound
 
 SERVED_AS_IS: Final = {"JPEG": "image/jpeg", "MPO": "image/jpeg", "PNG": "image/png", "GIF": "image/gif",
                        "WEBP": "image/webp"}  # fmt: skip
-FORMATS_READ: Final = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000", "AVIF")
 EIGHT_BITS: Final = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA"})  # shown alike by all browsers
 MAX_BYTES_AS_IS: Final = 8 * 1024 * 1024  # of a file that is sent as it is
 MAX_SIDE: Final = 2048  # of one that is not
@@ -96,7 +95,7 @@ class Contents:
         """The type under which these bytes may be sent as they are; None if they must be converted first."""
         try:
             # Named formats only: Pillow has readers that start other programs.
-            with Image.open(io.BytesIO(raw), formats=FORMATS_READ) as image:
+            with Image.open(io.BytesIO(raw), formats=formats_for(raw)) as image:
                 width, height = image.size
                 if width * height > self.max_pixels:
                     raise _not_shown(name, f"{width:,} x {height:,} pixels, more than {self.max_pixels:,}")
@@ -179,7 +178,7 @@ def _from_jpeg(raw: bytes, side: int) -> Image.Image | None:
 
 
 def _encode(image: Image.Image, lossless: int) -> tuple[bytes, str]:
-    """Pixel by pixel where there are at most so many, else as JPEG."""
+    """As PNG up to `lossless` pixels, else as JPEG."""
     buffer = io.BytesIO()
     if image.width * image.height <= lossless:
         image.save(buffer, "PNG")

@@ -1,4 +1,4 @@
-"""What nearly every call needs: the session, and the name of whoever asks."""
+"""Dependencies of nearly every call: the session, and the name of the caller."""
 
 from typing import Annotated
 
@@ -40,7 +40,7 @@ def own_name(visitor: Visitor, annotator: str) -> str:
 
 
 def class_number(session: Session, label: int | str) -> int:
-    """The number of a class that is given by number or by name. Whether there is such a number the session says."""
+    """The number of a class that is given by number or by name. The session checks that there is such a number."""
     if isinstance(label, int):
         return label
     try:

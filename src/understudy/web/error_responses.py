@@ -1,5 +1,6 @@
 """Error responses: for each of our errors a status, and one line that says what to do."""
 
+import logging
 from typing import Any, Final
 
 from fastapi import FastAPI, HTTPException, Request
@@ -10,6 +11,7 @@ from starlette.responses import JSONResponse
 
 from understudy.errors import Conflict, NotFound, NotStored, UnderstudyError
 
+LOG: Final = logging.getLogger("understudy.web")
 MAX_FAULTS: Final = 3  # faults of one request named in its answer
 
 
@@ -61,18 +63,37 @@ def answer_errors(app: FastAPI) -> None:
     app.add_exception_handler(UnderstudyError, _answer_our_error)
 
 
-def _answer_our_error(_: Request, error: Exception) -> JSONResponse:
+def _answer_our_error(request: Request, error: Exception) -> JSONResponse:
+    text = _without_folder(request, str(error))
     match error:
         case Preparing():
-            return error_response(503, str(error), {"Retry-After": "1"})
+            return error_response(503, text, {"Retry-After": "1"})
         case NotFound():
-            return error_response(404, str(error))
+            return error_response(404, text)
         case Conflict():
-            return error_response(409, str(error))
+            return error_response(409, text)
         case NotStored():
-            return error_response(507, str(error), {"Retry-After": "2"})
+            _say_on_terminal(request, _in_one_line(str(error)))
+            return error_response(507, error.public, {"Retry-After": "2"})
         case _:
-            return error_response(422, str(error))
+            return error_response(422, text)
+
+
+def _say_on_terminal(request: Request, text: str) -> None:
+    """What is kept from annotators goes to the server's output; not again for every page that tries again."""
+    state = request.app.state
+    if getattr(state, "last_trouble", "") != text:
+        state.last_trouble = text
+        LOG.warning("%s", text)
+
+
+def _without_folder(request: Request, text: str) -> str:
+    """A message without the path of the project: that is for whoever runs the server."""
+    session = request.app.state.holder.session
+    if session is None:
+        return text
+    folder = str(session.project.folder)
+    return text.replace(f"{folder}/", "").replace(folder, session.project.name)
 
 
 def _answer_bad_request(_: Request, error: Exception) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""What stands before every call: the right host, no other site, a known visitor, a body of a sane size.
+"""The middleware before every call: checks host, origin, visitor, and the size of the body.
 
 It wraps the whole application, so no call can be added that it does not cover. What needs no token is listed here:
 the page's own files, which hold nothing of the project, and the two calls by which one logs in.
@@ -91,17 +91,21 @@ class Guard:
             )
 
     def refuse(self, scope: Scope) -> Response | None:
-        """Why this call is not heard, if it is not."""
+        """The error response to a call that is refused; None if it may go on."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         host = headers.get("host", "")
         if len(headers.getlist("host")) != 1 or not self.access.is_host(host):
-            return error_response(403, "this server is not called by that name; use the address that it printed")
+            return error_response(
+                403,
+                "this server is not called by that name; use the address that it printed, or have it started with "
+                "--allow-host NAME",
+            )
         if path in self.page:
             return None
         if headers.get("sec-fetch-site", "none") not in OWN_SITES:
-            return error_response(403, "calls from other sites are not heard")
+            return error_response(403, "calls from other sites are refused")
         if method not in ("GET", "HEAD") and not _is_own_origin(headers.get("origin"), host):
-            return error_response(403, "calls from other sites are not heard")
+            return error_response(403, "calls from other sites are refused")
         visitor = self.access.visitor(headers)
         if visitor is None and not (path in WITHOUT_TOKEN and self.access.password):
             return error_response(401, self.say_how_to_enter(), {"WWW-Authenticate": "Bearer"})
@@ -143,7 +147,7 @@ class Guard:
         except TimeoutError:
             return error_response(408, f"the body did not arrive in {seconds:g} seconds", {"Connection": "close"})
         if body is None:
-            return error_response(413, f"a body of at most {most:,} bytes is heard", {"Connection": "close"})
+            return error_response(413, f"a body may have at most {most:,} bytes", {"Connection": "close"})
         await self.app(scope, _replay(body, receive), send)
         return None
 
@@ -172,7 +176,7 @@ async def _read_body(receive: Receive, most: int, drained: int = MAX_DRAINED_BYT
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            return None  # half a body is none, and nobody is there to be told
+            return None  # half a body is useless, and the client is gone
         size += len(message.get("body", b""))
         if size <= most:
             parts.append(message.get("body", b""))

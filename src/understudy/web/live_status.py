@@ -67,17 +67,28 @@ class LiveStatus:
         self.wake()
 
     async def events(self, annotator: str | None) -> AsyncIterator[bytes]:
-        """The stream of one page. As long as it is open, its annotator is present."""
+        """The stream of one page. As long as it is open, its annotator is present.
+
+        A page with an annotator also hears of each lease of theirs: one of several tabs, or devices, sees by that
+        when its item was decided in another.
+        """
         present: Session | None = None
+        leased: tuple[int, int] | None = None
         self.listeners += 1
         try:
             sent = await run_in_threadpool(_status_event, self.holder)
             yield format_sse_event(retry=RETRY_MILLISECONDS) + sent
             while not self.ended.is_set():
-                if present is None and annotator is not None and self.holder.session is not None:
-                    present = self.holder.session
+                session = self.holder.session
+                if annotator is not None and session is not None and session is not present:
+                    present = session  # the first, or one that took its place
                     await run_in_threadpool(present.arrive, annotator)
                 changed = self.changed
+                if present is not None and annotator is not None:
+                    held = await run_in_threadpool(present.lease_of, annotator)
+                    if held is not None and held != leased:
+                        leased = held
+                        yield _lease_event(*held)
                 if self.latest not in (b"", sent):
                     sent = self.latest
                     yield sent
@@ -91,6 +102,10 @@ class LiveStatus:
             if present is not None and annotator is not None:
                 # Not awaited: this runs while the stream is being cancelled.
                 asyncio.get_running_loop().run_in_executor(None, present.leave, annotator)
+
+
+def _lease_event(item: int, number: int) -> bytes:
+    return format_sse_event(event="lease", data_str=json.dumps({"item": item, "lease": number}))
 
 
 def _status_event(holder: SessionHolder) -> bytes:

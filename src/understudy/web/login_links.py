@@ -1,4 +1,4 @@
-"""Coming in by a personal link: its token becomes a cookie, but never in the place of another's without being asked.
+"""Personal login links: the token becomes a cookie, but replaces that of another person only after a question.
 
 Whoever has a link could make another's browser open it, and that one would then label in the wrong name. The cookie is
 not sent when another site leads here, so the first answer may not know that there is one: it is a page that leads on
@@ -62,7 +62,7 @@ def _page_to_same_link(token: str, owner: str, *, again: bool) -> HTMLResponse:
 
 
 def give_cookie(answer: Response, request: Request, name: str, token: str) -> None:
-    """The cookie by which somebody is known from now on."""
+    """Set the cookie that identifies this browser from now on."""
     _set_cookie(answer, request, name, token, LOGIN_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""The built page: a few files that hold nothing of any project, so they need no token.
+"""The files of the built page: they hold nothing of any project, so they need no token.
 
 They are listed when the server starts and found by their address alone. No path is ever made of what a client sends.
 """

@@ -1,8 +1,11 @@
 """What a client may send: every field with its type and its limits, and no field besides."""
 
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from understudy.learners.registry import LEARNERS
+from understudy.projects.settings import MEANINGS, NUMBER_RANGES, WHOLE_NUMBER_RANGES
 
 LAST_ITEM: Final = 2**31 - 1
 MANY: Final = 100  # items of one grid
@@ -28,6 +31,13 @@ def _all_differ(items: list[int]) -> list[int]:
     if len(set(items)) < len(items):
         raise ValueError("each item once")
     return items
+
+
+def _within(setting: str) -> Any:
+    """The limits of a setting, and what it means."""
+    ranges: dict[str, tuple[float, float]] = {**NUMBER_RANGES, **WHOLE_NUMBER_RANGES}
+    least, most = ranges[setting]
+    return Field(ge=least, le=most, description=MEANINGS[setting])
 
 
 Annotator = Annotated[
@@ -77,7 +87,19 @@ class Act(Who):
     key: Key
 
 
-class OfItem(Act):
+class Decision(Act):
+    """Something that is decided about items. It may have waited for the server."""
+
+    ago: Annotated[
+        float,
+        Field(
+            allow_inf_nan=False,
+            description="Seconds since it was decided, where it had to wait. Less than 0 is 0, at most a year counts.",
+        ),
+    ] = 0.0
+
+
+class OfItem(Decision):
     item: Item
 
 
@@ -90,7 +112,7 @@ class Label(OfItem):
     source: Literal["person", "grid", "review"] = "person"
 
 
-class Labels(Act):
+class Labels(Decision):
     items: Annotated[
         list[Item],
         Field(min_length=1, max_length=MANY, json_schema_extra={"uniqueItems": True}),
@@ -110,3 +132,25 @@ class PutBack(Act):
 
 class NewClass(Act):
     name: ClassName
+
+
+class FolderChoice(Who):
+    labels: Annotated[bool, Field(description="Whether each image is labelled by its folder.")]
+
+
+if TYPE_CHECKING:
+    LearnerName: TypeAlias = str
+else:  # a learner of one's own is code: who may run it here is who may use the console
+    LearnerName = Literal[tuple(LEARNERS)]
+
+
+class SettingsChange(Act):
+    """What is not given, or null, stays."""
+
+    audit_share: Annotated[float | None, _within("audit_share")] = None
+    agreement_share: Annotated[float | None, _within("agreement_share")] = None
+    lease_seconds: Annotated[float | None, _within("lease_seconds")] = None
+    retrain_growth: Annotated[float | None, _within("retrain_growth")] = None
+    retrain_at_most: Annotated[int | None, _within("retrain_at_most"), BeforeValidator(_whole_number)] = None
+    learner: LearnerName | None = None
+    suggestions: bool | None = None

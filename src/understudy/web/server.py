@@ -1,4 +1,4 @@
-"""Serving a project until somebody stops it: a port, an address to open, and a clean end."""
+"""The server of a project: finds a port, prints the address, and shuts down cleanly."""
 
 import logging
 import signal
@@ -20,6 +20,7 @@ from understudy.defaults import FIRST_PORT
 from understudy.errors import UnderstudyError, UsageError
 from understudy.projects.project import Project
 from understudy.sessions.opening import open_session
+from understudy.sessions.replies import AuditPlan
 from understudy.sessions.session import Session
 from understudy.web.access import Access, is_loopback, is_wildcard
 from understudy.web.app import create_app
@@ -136,9 +137,17 @@ def serve(
         session.announce(url)
         for note in project.notes:
             say(note)
+        if not session.record.effective and (plan := session.status().audit) is not None:
+            say(plan.line + _offer(plan))
+        return session
+
+    def open_again(opened: Project) -> Session:
+        session = open_session(opened, predictions=predictions)
+        session.announce(url)
         return session
 
     holder = SessionHolder(name=project.name, kind=project.kind)
+    holder.open_again = open_again
     preparation = Preparation(open_it, holder)
     try:
         preparation.thread.start()
@@ -169,13 +178,18 @@ def make_server(holder: SessionHolder, access: Access) -> Server:
         log_level="error",  # a client that speaks no HTTP is not our news
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nobody is believed to speak for another
+        proxy_headers=False,  # forwarded addresses are not trusted
         ws="none",
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         timeout_keep_alive=30,
         http=Connection,
     )
     return Server(config, app.state.live)
+
+
+def check_address(place: Address) -> None:
+    """Raise where nobody can listen there, as `serve` would."""
+    listen(place).close()
 
 
 def listen(place: Address, usual: Sequence[int] = USUAL_PORTS) -> socket.socket:
@@ -221,6 +235,13 @@ def own_address() -> str:
             return str(probe.getsockname()[0])
         except OSError:
             return socket.gethostname()
+
+
+def _offer(plan: AuditPlan) -> str:
+    """Where to raise the audit share, if that would help."""
+    if plan.raise_to is None:
+        return ""
+    return f" The page can raise the share from {plan.share:.0%} to {plan.raise_to:.0%}."
 
 
 def announce(url: str, links: Links, say: Callable[[str], None]) -> None:

@@ -1,14 +1,18 @@
-"""The session as the web sees it: not there yet while features are being made, then the real one."""
+"""A place for the session, which arrives only when features have been made."""
 
 import threading
 from collections.abc import Callable
 from typing import Final
 
+from understudy.errors import Conflict, UnderstudyError
+from understudy.projects.project import Project
+from understudy.sessions.opening import open_session
 from understudy.sessions.replies import Status, Training
 from understudy.sessions.session import Session
 from understudy.web.error_responses import Preparing
 
-SECONDS_PER_STEP: Final = 0.2  # seconds
+SECONDS_PER_STEP: Final = 0.2
+VERSIONS_PER_SESSION: Final = 2**40  # so that a version of one session is never one of the next
 
 
 class SessionHolder:
@@ -19,10 +23,13 @@ class SessionHolder:
         self.name, self.kind = name, kind
         self.done = self.total = 0
         self.changes = 0
+        self.open_again: Callable[[Project], Session] = open_session
+        self._sessions = 0  # that have arrived: each counts its versions from 1
         self.changed = threading.Condition()
+        self._deciding = threading.Lock()
 
     def report_progress(self, done: int, total: int) -> None:
-        """So many items of so many are prepared."""
+        """Note that `done` of `total` items are prepared."""
         with self.changed:
             self.done, self.total = done, total
             self.note_change()
@@ -31,7 +38,32 @@ class SessionHolder:
         """From now on this session answers."""
         with self.changed:
             self.session = session
+            self._sessions += 1
             self.note_change()
+
+    def decide_folders(self, labels: bool) -> Status:
+        """Let the project begin anew with its folders taken for classes or not, while nobody has labelled; its status.
+
+        Calls that come meanwhile are told to come again.
+        """
+        with self._deciding:
+            session = self.require_session()
+            if session.project.folders is None:
+                raise Conflict("this project has no folders that could be classes, so there is nothing to decide")
+            session.seal()
+            with self.changed:
+                self.session, self.done, self.total = None, 0, 0
+                self.note_change()
+            project = session.project
+            session.close()
+            project.folder_choice = labels
+            try:
+                self.arrive(self.open_again(project))
+            except UnderstudyError:  # as it was, then
+                project.folder_choice = None
+                self.arrive(self.open_again(project))
+                raise
+            return self.status()
 
     def note_change(self) -> None:
         self.changes += 1
@@ -76,7 +108,8 @@ class SessionHolder:
     def wait(self, version: int) -> int:
         """Block until something changes after `version`, or a moment passes; the version now."""
         if self.session is not None:
-            return self.session.wait_for_change(version, SECONDS_PER_STEP)
+            before = self._sessions * VERSIONS_PER_SESSION
+            return before + self.session.wait_for_change(version - before, SECONDS_PER_STEP)
         with self.changed:
             self.changed.wait_for(
                 lambda: self.session is not None or self.changes != -version, timeout=SECONDS_PER_STEP

@@ -1,4 +1,4 @@
-"""Who may come in: tokens by the name they belong to, kept in the project as hashes only.
+"""Tokens of login links and logins, by the name they belong to; the project keeps only their hashes.
 
 A token is 256 random bits, so a plain SHA-256 of it tells nobody anything. A password may be guessed, so of that a
 salted scrypt is kept; it is there only to end the logins of a former password.
@@ -45,7 +45,7 @@ class Tokens:
         return made
 
     def set_password(self, password: str) -> None:
-        """The password from now on. Logins by another one end."""
+        """Set the password. Logins by another one end."""
         if self.password is not None and _is_password(password, self.password):
             return
         self.password, self.logins = _salt(password), {}
@@ -68,7 +68,7 @@ class Tokens:
         return token
 
     def logout(self, token: str) -> None:
-        """This login ends; a personal link does not."""
+        """End this login; a personal link goes on working."""
         with self.lock:
             if self.logins.pop(_hash(token), None) is not None:
                 self.store()
@@ -82,7 +82,7 @@ class Tokens:
         return found
 
     def owner_of_login(self, token: str) -> str | None:
-        """Whose login this is. A hash is looked up, so what its time could tell is of no use."""
+        """Whose login this is. What is looked up is a hash, so the time it takes reveals nothing useful."""
         return self.logins.get(_hash(token))
 
     def store(self) -> None:

@@ -6,6 +6,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.data.encoders.graphs import PATCHES, image_repository
 from tests.data.encoders.pictures import picture
 from tests.leaving_out import import_or_leave_out
 from understudy.data.encoders import Preprocessing, make_encoder
@@ -158,3 +159,38 @@ def test_the_identity_follows_the_library(tmp_path: Path, monkeypatch: pytest.Mo
     assert make_encoder(f"onnx:{path}").identity == before
     monkeypatch.setattr(onnxruntime, "__version__", f"{int(version[0]) + 1}.0.0")
     assert make_encoder(f"onnx:{path}").identity != before
+
+
+def test_a_repository_says_how_its_images_are_prepared(tmp_path: Path) -> None:
+    folder = image_repository(tmp_path / "m")
+    encoder = make_encoder(f"onnx:{folder}")
+    assert (encoder.dim, encoder.kind) == (5, "image")
+    prepared = Preprocessing(size=12, resize="crop", crop=0.75, interpolation="bicubic")
+    pixels = np.stack([prepared.resize_to_shape(image) for image in IMAGES]).astype(np.float64)
+    normal = (pixels / 255 - [0.5, 0.4, 0.3]) / [0.2, 0.3, 0.4]
+    patches = normal.reshape(len(IMAGES), 3, 4, 3, 4, 3)  # rows, columns and colours of three by three patches
+    tokens = np.einsum("nyaxbc,ocab->nyxo", patches, PATCHES)
+    for name, expected in ((f"onnx:{folder}", tokens.mean((1, 2))), (f"onnx:{folder}?pool=mean", tokens.mean((1, 2)))):
+        made = make_encoder(name)
+        got = made.encode([made.prepare(image) for image in IMAGES])
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+    larger = make_encoder(f"onnx:{folder}?size=16&crop=1")
+    assert np.asarray(larger.prepare(IMAGES[0])).shape == (16, 16, 3)
+    assert larger.identity != encoder.identity
+    with pytest.raises(UnderstudyError, match="pool must be cls or mean; got 'max'"):
+        make_encoder(f"onnx:{folder}?pool=max")
+
+
+def test_the_first_token_stands_for_the_image(tmp_path: Path) -> None:
+    folder = image_repository(tmp_path / "m")
+    first, mean = make_encoder(f"onnx:{folder}"), make_encoder(f"onnx:{folder}?pool=mean")
+    tokens = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
+
+    class Graph:
+        def run(self, *_: object) -> list[np.ndarray]:
+            return [tokens]
+
+    for encoder, expected in ((first, tokens[:, 0]), (mean, tokens.mean(1))):
+        encoder.session = Graph()  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(encoder.encode([np.zeros((12, 12, 3), np.uint8)]), expected)
+    assert first.identity != mean.identity

@@ -1,11 +1,8 @@
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from understudy.cli import app
 from understudy.data.encoders import make_encoder
 from understudy.data.encoders.registry import ENCODERS
 from understudy.data.encoders.spec import parse_spec
@@ -82,37 +79,6 @@ def test_every_kind_is_listed_with_what_it_needs() -> None:
     assert all((entry.library is None) == (entry.extra is None) for entry in ENCODERS.values())
 
 
-BROKEN = """
-import importlib.util, sys
-if importlib.util.find_spec("torchvision") is None:
-    sys.exit(3)
-try:
-    import torchvision
-except RuntimeError:
-    pass
-else:
-    sys.exit(3)
-from understudy.data.encoders import make_encoder
-from understudy.errors import UnderstudyError
-for name in ("text:x", "hf:x", "resnet18"):
-    try:
-        make_encoder(name)
-    except UnderstudyError as error:
-        print(error)
-"""
-
-
-def test_a_library_that_is_there_and_broken_is_told_with_reason_and_remedy() -> None:
-    # In a process of its own: these tests mend a torchvision that was built for another torch.
-    done = subprocess.run([sys.executable, "-c", BROKEN], capture_output=True, text=True, check=False)
-    if done.returncode == 3:
-        pytest.skip("torchvision works here")
-    assert done.returncode == 0, done.stderr
-    for line, library in zip(done.stdout.splitlines(), ("sentence_transformers", "transformers", "timm"), strict=True):
-        assert line.startswith(f"{library} is installed but cannot be imported: torchvision fails (RuntimeError: ")
-        assert line.endswith("; pip install --force-reinstall torch torchvision")
-
-
 def test_a_library_that_fails_at_import_is_told_by_its_first_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,13 +95,3 @@ def test_a_library_that_fails_at_import_is_told_by_its_first_error(
         "onnxruntime is installed but cannot be imported: inner_part fails (OSError: libodd.so is missing); "
         "pip install --force-reinstall inner_part"
     )
-
-
-def test_the_list_fits_into_80_columns_and_promises_no_more_than_it_knows() -> None:
-    result = CliRunner().invoke(app, ["encoders"], env={"COLUMNS": "80", "TERM": "dumb"})
-    assert result.exit_code == 0
-    lines = result.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert lines[0].split() == ["encoder", "what", "it", "is", "columns", "extra", "found"]
-    assert [line.split()[0] for line in lines[1:11]] == [entry.syntax for entry in ENCODERS.values()]
-    assert "found: the library is there, no more" in result.stdout

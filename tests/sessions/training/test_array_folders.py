@@ -6,7 +6,7 @@ import pytest
 from tests.sessions.training.test_artifacts import files_no_longer_than
 from understudy.data.files import remove_drafts
 from understudy.errors import NotStored, UnderstudyError
-from understudy.sessions.training.array_folders import are_whole, read_about, read_arrays, write_arrays
+from understudy.sessions.training.array_folders import can_be_read, read_about, read_arrays, write_arrays
 
 ARRAYS = {
     "large": np.arange(400_000, dtype=np.float64).reshape(400, 1000),
@@ -55,7 +55,7 @@ def test_what_is_cut_short_or_gone_does_not_open(broken: str, tmp_path: Path) ->
     content = path.read_bytes()
     for damage in (content[: len(content) // 2], b"", None):
         path.unlink() if damage is None else path.write_bytes(damage)
-        assert not are_whole(tmp_path / "a")
+        assert not can_be_read(tmp_path / "a")
         with pytest.raises(UnderstudyError, match="delete it, and it is made again"):
             read_arrays(tmp_path / "a")
 

@@ -122,6 +122,6 @@ def test_predictions_that_are_damaged_or_something_else_are_refused_in_one_line(
     key = artifacts.put_predictions(some_predictions())
     artifacts.path(key).write_bytes(artifacts.path(key).read_bytes()[:-5])
     for broken in (key, artifacts.put(b"no predictions", "txt")):
-        with pytest.raises(UnderstudyError, match="holds no predictions") as refused:
+        with pytest.raises(UnderstudyError, match="has no predictions") as refused:
             artifacts.predictions(broken)
         assert "\n" not in str(refused.value)

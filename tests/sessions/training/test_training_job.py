@@ -150,7 +150,7 @@ def test_an_anchor_of_a_time_with_fewer_items_is_made_of_those(tmp_path: Path, m
     then = Surrogate(X[:200], 10, method=method, **OPTIONS)
     then.tell(rows := then.ask(5), Y[rows])
     probs = np.random.default_rng(0).dirichlet(np.ones(10), 200)
-    state = make_anchor(X[:200], tmp_path / "setup", then._ledger, 10, probs, rows[:3])
+    state = make_anchor(X[:200], tmp_path / "setup", then.parts.ledger, 10, probs, rows[:3])
     found = Surrogate.restore(X[:200], state)
     assert found.ask() not in rows
     assert len(found) == 200

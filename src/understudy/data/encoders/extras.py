@@ -1,40 +1,95 @@
-"""Libraries that come with an extra: imported when an encoder needs them, missed in one line."""
+"""Optional libraries: imported when an encoder needs them; where one is missing, an error says what to install."""
 
+import functools
 import importlib
 import importlib.util
+import re
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, Final
+
+import torch
 
 from understudy.errors import UnderstudyError
 from understudy.messages import install_command, reason_of
 
-BUILT_FOR_TORCH: Final = ("torchvision", "torchaudio")  # of no use with another torch than theirs
+TORCHVISION: Final = "torchvision"
+USE_TORCHVISION: Final = ("timm", "transformers", "sentence_transformers")  # and fail with it where it is there
+OPERATORS: Final = "torchvision._meta_registrations"  # the module that describes the compiled operators to torch
+MINORS_APART: Final = 15  # torch 2.13 and torchvision 0.28 belong together, and so on, since 2.0 and 0.15
+BUILDS: Final = "https://download.pytorch.org/whl"  # the official index, with a folder for each build
 
 
 def import_library(module: str, extra: str) -> Any:
     """The imported module, or the line that says how to get it."""
+    if module in USE_TORCHVISION:
+        import_torchvision()
     with explain_import_errors(module, extra):
         return importlib.import_module(module)
 
 
+@functools.cache
+def import_torchvision() -> str | None:
+    """Import torchvision as far as it goes. None, or the line that mends one which does not fit torch.
+
+    One that was built for another torch fails as a whole, since its compiled operators are not there, and takes timm
+    and transformers with it. Neither uses them: without them, the part that is written in Python is imported. Where
+    that fails too, torchvision is hidden, and what can do without it does.
+    """
+    if not is_found(TORCHVISION):
+        return None
+    try:
+        importlib.import_module(TORCHVISION)
+    except Exception as error:  # RuntimeError, OSError, AttributeError: whatever the first operator leads to
+        reason = describe_error(error)
+    else:
+        return None
+    _forget(TORCHVISION)
+    sys.modules[OPERATORS] = ModuleType(OPERATORS)
+    try:
+        importlib.import_module(TORCHVISION)
+    except Exception:
+        _forget(TORCHVISION)
+        sys.modules[TORCHVISION] = None  # type: ignore[assignment]  # how Python says that there is no such module
+    return f"torchvision does not fit torch {torch.__version__} ({reason}); {mending_command(torch.__version__)}"
+
+
+def _forget(package: str) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]
+
+
+def mending_command(torch_version: str) -> str:
+    """The command that installs the torchvision of this torch, of the same build."""
+    found = re.match(r"2\.(\d+)", torch_version)
+    wanted = f"torchvision==0.{int(found[1]) + MINORS_APART}.*" if found else TORCHVISION
+    build = torch_version.partition("+")[2]
+    index = f" --index-url {BUILDS}/{build}" if re.fullmatch(r"cpu|cu\d+|rocm[\d.]+|xpu", build) else ""
+    return f"pip install --force-reinstall --no-deps '{wanted}'{index}"
+
+
 @contextmanager
 def explain_import_errors(module: str, extra: str) -> Iterator[None]:
-    """What goes wrong while a library, or a part that it imports when asked for, is imported: in one line."""
+    """Turn errors while a library, or a part that it imports lazily, is imported into one line."""
     try:
         yield
     except Exception as error:  # a library that does not fit another raises whatever it meets
         first = _origin(error)
         if isinstance(first, ModuleNotFoundError) and first.name:
+            if first.name.partition(".")[0] == TORCHVISION and (fault := import_torchvision()):
+                raise UnderstudyError(f"{module} needs torchvision, but {fault}") from error
             raise UnderstudyError(
                 f"this encoder needs {first.name}, which is not installed; {install_command(extra)}"
             ) from error
         broken = _failing(first) or module
-        again = f"torch {broken}" if broken in BUILT_FOR_TORCH else broken
+        remedy = (
+            mending_command(torch.__version__) if broken == TORCHVISION else f"pip install --force-reinstall {broken}"
+        )
         raise UnderstudyError(
-            f"{module} is installed but cannot be imported: {broken} fails ({describe_error(first)}); "
-            f"pip install --force-reinstall {again}"
+            f"{module} is installed but cannot be imported: {broken} fails ({describe_error(first)}); {remedy}"
         ) from error
 
 
@@ -62,7 +117,7 @@ def major_version(module: Any) -> str:
 
 @contextmanager
 def explain_hub_errors(model: str, remedy: str) -> Iterator[None]:
-    """What goes wrong while a model is fetched, in one line with its remedy."""
+    """Turn errors while a model is fetched into one line with its remedy."""
     try:
         yield
     except UnderstudyError:
@@ -78,3 +133,18 @@ def one_line(error: BaseException) -> str:
 
 def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {one_line(error)}" if str(error) else type(error).__name__
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No reports and bars of the library's own; what they tell is told in our words."""
+    logging = import_library("transformers", "vision").utils.logging
+    verbosity, has_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if has_bars:
+            logging.enable_progress_bar()

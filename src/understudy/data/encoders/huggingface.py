@@ -1,7 +1,6 @@
 """Any vision model of `transformers`, from the hub or a folder, with the image processor that belongs to it."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,14 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from understudy.data.encoders.extras import explain_hub_errors, explain_import_errors, import_library, major_version
+from understudy.data.encoders.extras import (
+    explain_hub_errors,
+    explain_import_errors,
+    import_library,
+    major_version,
+    quiet_transformers,
+)
+from understudy.data.encoders.hub_models import folder_or_name
 from understudy.data.encoders.modules import forward, move_to_device, prepare_module
 from understudy.data.encoders.protocol import Prepared, digest_of, identity_of
 from understudy.data.encoders.spec import Spec
@@ -54,15 +60,15 @@ class HuggingFaceEncoder:
 
 
 def huggingface_encoder(spec: Spec) -> HuggingFaceEncoder:
-    model = spec.model
+    model = folder_or_name(spec.model, "hf")
     if spec.options:
-        raise UsageError(f"hf:{model} brings its own preprocessing and takes no options; leave out what follows ?")
+        raise UsageError(f"hf:{spec.model} brings its own preprocessing and takes no options; leave out what follows ?")
     transformers = import_library("transformers", "vision")
     with explain_import_errors("transformers", "vision"):
         processors, models = transformers.AutoImageProcessor, transformers.AutoModel
     remedy = "give a folder that save_pretrained wrote, hf:FOLDER or hf:FOLDER@FILE"
     missing: list[str] = []
-    with _quiet(transformers), explain_hub_errors(f"the model {model}", remedy):
+    with quiet_transformers(), explain_hub_errors(f"the model {spec.model}", remedy):
         processor = processors.from_pretrained(model)
         if spec.weights is None:
             whole, loaded = models.from_pretrained(model, output_loading_info=True)
@@ -94,18 +100,3 @@ def _poolers(missing: Iterable[str], model: str) -> list[str]:
     if others:
         raise UnderstudyError(f"{model} lacks weights of its network ({list_names(others)}); give one that is complete")
     return names
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """No reports and bars of the library's own; what they tell is told in our words."""
-    logging = transformers.utils.logging
-    verbosity, has_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if has_bars:
-            logging.enable_progress_bar()

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from understudy.data.encoders.extras import is_found
+from understudy.data.encoders.found_models import kind_of_folder
 from understudy.data.encoders.huggingface import huggingface_encoder
 from understudy.data.encoders.onnx_files import onnx_encoder
 from understudy.data.encoders.own_code import own_encoder
@@ -46,7 +48,9 @@ ENCODERS: Final[Mapping[str, EncoderEntry]] = {
         "hf:NAME", "any transformers vision model", "the model's", huggingface_encoder, "transformers", "vision"
     ),
     "text": EncoderEntry("text:NAME", "texts", "the model's", sentence_encoder, "sentence_transformers", "text"),
-    "onnx": EncoderEntry("onnx:FILE", "an ONNX graph of images", "the graph's", onnx_encoder, "onnxruntime", "onnx"),
+    "onnx": EncoderEntry(
+        "onnx:FILE", "an ONNX graph, also of texts", "the graph's", onnx_encoder, "onnxruntime", "onnx"
+    ),
     "pixels": EncoderEntry("pixels", "the pixels themselves", "3072", pixel_encoder),
     "words": EncoderEntry("words", "texts by their words and letters", "256", word_encoder),
     "python": EncoderEntry("python:FILE:NAME", "your own code, which is run", "yours", own_encoder),
@@ -58,7 +62,7 @@ def make_encoder(name: str, *, device: str = "cpu", precision: Precision | None 
 
     `precision` is float32 on the CPU and bfloat16 on a GPU unless said otherwise; it is part of the identity.
     """
-    spec = parse_spec(name, device, precision)
+    spec = parse_spec(_with_kind(name), device, precision)
     if spec.kind == "python" and precision is not None:
         raise UsageError("python: encoders choose their precision themselves; leave it out here")
     if spec.kind not in ENCODERS:
@@ -68,3 +72,14 @@ def make_encoder(name: str, *, device: str = "cpu", precision: Precision | None 
     if entry.needs_model != bool(spec.model):
         raise UsageError(f"{name!r} is not an encoder; write {entry.syntax}")
     return entry.make(spec)
+
+
+def _with_kind(name: str) -> str:
+    """The name; of a path to a graph or to a model's folder, the same with its kind in front."""
+    if name.partition(":")[0].partition("?")[0].partition("@")[0] in ENCODERS:
+        return name
+    path = Path(name).expanduser()
+    if path.suffix == ".onnx" and path.is_file():
+        return f"onnx:{path}"
+    held = kind_of_folder(path) if path.is_dir() else None
+    return name if held is None else f"{held[0]}:{path}"

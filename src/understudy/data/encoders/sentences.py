@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from understudy.data.encoders.extras import explain_hub_errors, import_library, major_version
+from understudy.data.encoders.extras import explain_hub_errors, import_library, major_version, quiet_transformers
+from understudy.data.encoders.hub_models import folder_or_name
 from understudy.data.encoders.protocol import Prepared, digest_of, identity_of
 from understudy.data.encoders.spec import Spec
 from understudy.data.encoders.weights import load_weights
@@ -42,14 +43,13 @@ def sentence_encoder(spec: Spec) -> SentenceEncoder:
     if spec.options:
         raise UsageError(f"text:{spec.model} takes no options; leave out what follows ?")
     library_of_sentences = import_library("sentence_transformers", "text")
-    _require_no_code(Path(spec.model))
+    model = folder_or_name(spec.model, "text")
+    _require_no_code(Path(model))
     remedy = "give a folder that its save() wrote, text:FOLDER"
     # A checkpoint may lack a pooler, which is then random. Sentences do not use it, but it is among the weights.
-    with torch.random.fork_rng(devices=[]), explain_hub_errors(f"the model {spec.model}", remedy):
+    with quiet_transformers(), torch.random.fork_rng(devices=[]), explain_hub_errors(f"the model {spec.model}", remedy):
         torch.manual_seed(0)
-        network = library_of_sentences.SentenceTransformer(
-            spec.model, device=spec.device, trust_remote_code=False
-        ).eval()
+        network = library_of_sentences.SentenceTransformer(model, device=spec.device, trust_remote_code=False).eval()
     if spec.weights is not None:
         load_weights(network, spec.weights)
     identity = identity_of(

@@ -38,7 +38,7 @@ def parse_spec(name: str, device: str, precision: Precision | None) -> Spec:
         options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True)) if query else {}
     except ValueError as error:
         raise UsageError(f"options are written ?key=value&key=value; got ?{query}") from error
-    device = _available(device)
+    device = check_device(device)
     return Spec(
         name=name,
         kind=kind,
@@ -64,7 +64,7 @@ def default_precision(device: str) -> Precision:
     return "bfloat16" if torch.device(device).type == "cuda" else "float32"
 
 
-def _available(device: str) -> str:
+def check_device(device: str) -> str:
     """The device, if it is there; "auto" is a GPU if there is one."""
     has_gpu = torch.cuda.is_available()
     if device == "auto":

@@ -2,12 +2,14 @@
 
 import difflib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
-from torch import nn
+from torch import Tensor, nn
 
 from understudy.data.encoders.extras import explain_hub_errors, import_library, major_version
+from understudy.data.encoders.model_folders import find_snapshot
 from understudy.data.encoders.modules import ImageEncoder
 from understudy.data.encoders.preprocessing import Preprocessing
 from understudy.data.encoders.protocol import digest_of
@@ -26,6 +28,12 @@ def paper_encoder(spec: Spec) -> ImageEncoder:
     # VGG pools inside a fully connected stage of 4,096 columns; the means before it are what is wanted.
     network = nn.Sequential(OrderedDict(features=network.features)) if spec.kind == "vgg16" else network
     return _encoder_of(spec, network, Preprocessing())
+
+
+def find_paper_weights(kind: str) -> Path | None:
+    """The file of one of the paper's networks in the hub's cache, where timm would take it from."""
+    folder = find_snapshot(f"timm/{PAPER[kind]}", "model.safetensors")
+    return None if folder is None else folder / "model.safetensors"
 
 
 def timm_encoder(spec: Spec) -> ImageEncoder:
@@ -50,7 +58,8 @@ def _build(spec: Spec, model: str) -> Any:
 
 def _encoder_of(spec: Spec, network: nn.Module, preprocessing: Preprocessing) -> ImageEncoder:
     if spec.weights is not None:
-        load_weights(network, spec.weights, ignored=CLASSIFIERS)
+        names = [name for name in network.state_dict() if not name.startswith(CLASSIFIERS)]
+        load_weights(network, spec.weights, ignored=CLASSIFIERS, rename=lambda given: _timm_names(given, names))
     identity = f"timm {major_version(import_library('timm', 'vision'))} {spec.kind} {spec.model} {digest_of(network)}"
     return ImageEncoder(
         network,
@@ -60,6 +69,14 @@ def _encoder_of(spec: Spec, network: nn.Module, preprocessing: Preprocessing) ->
         device=spec.device,
         precision=spec.precision,
     )
+
+
+def _timm_names(given: dict[str, Tensor], names: Sequence[str]) -> dict[str, Tensor]:
+    """Weights by timm's names. EfficientNets of the first port to torch have others, in the same order."""
+    if "_conv_stem.weight" not in given:
+        return given
+    kept = {name: tensor for name, tensor in given.items() if not name.startswith("_fc.")}
+    return dict(zip(names, kept.values(), strict=True)) if len(names) == len(kept) else given
 
 
 def _trained_with(config: Mapping[str, Any]) -> Preprocessing:

@@ -3,7 +3,7 @@
 import os
 import pickle
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,20 @@ FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 WRAPPERS = ("state_dict", "model")  # what training scripts put around a state dict
 
 
-def load_weights(module: nn.Module, path: Path | str, *, ignored: Iterable[str] = ()) -> None:
+def load_weights(
+    module: nn.Module,
+    path: Path | str,
+    *,
+    ignored: Iterable[str] = (),
+    rename: Callable[[dict[str, Tensor]], dict[str, Tensor]] = lambda given: given,
+) -> None:
     """Fill a network from a `.safetensors`, `.pt`, `.pth` or `.bin` file.
 
-    Names that begin with one of `ignored` may be in the file for nothing: a classifier that was cut off.
+    Names that begin with one of `ignored` may be in the file for nothing: a classifier that was cut off. `rename` gives
+    what another library wrote the names of this network.
     """
     path = Path(path)
-    given = _read_weights(path)
+    given = rename(_read_weights(path))
     own = module.state_dict()
     # Old files lack this counter, and nothing that is computed depends on it.
     missing = [name for name in own if name not in given and not name.endswith("num_batches_tracked")]

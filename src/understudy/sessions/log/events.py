@@ -17,10 +17,13 @@ from understudy.messages import UPGRADE
 
 Kind = Literal[
     "created",  # classes, n_items, seed, and the other settings of `Settings`
+    "restarted",  # as created: all before it is void, as nobody had decided anything; folder_labels: what was chosen
     "items_added",  # count: new items at the end of the pool
     "class_added",  # name
+    "settings_changed",  # settings: the new values by name; audit: rows that are audit items from now on
+    "encoder_changed",  # encoder, features: their version; models of before know other features
     "asked",  # lease (Ask), seconds, why, model: an item is handed to an annotator
-    "labelled",  # label, source, guess, seconds, suggestion, model
+    "labelled",  # label, source, guess, seconds, suggestion, model; given_at where a decision waited for the server
     "relabelled",  # the same, and before: the annotator's label until now
     "skipped",  # not now
     "dont_know",  # this annotator does not know the class
@@ -37,6 +40,7 @@ Kind = Literal[
 Ask = Literal["choice", "audit", "second", "again"]  # chosen by the surrogate, audit item, second opinion, skipped
 Source = Literal["person", "grid", "review", "import"]
 
+SOURCE_ANNOTATOR: Final = "source"  # who labelled what came with the data
 KINDS: Final = frozenset(get_args(Kind))
 DECISIONS: Final = frozenset(
     {"labelled", "relabelled", "skipped", "dont_know", "bad", "flagged", "kept"}
@@ -63,6 +67,11 @@ class Event:
     data: Mapping[str, Any] = field(default_factory=lambda: NO_DATA)
     at: float = 0.0
     seq: int = 0
+
+    @property
+    def given_at(self) -> float:
+        """When it was decided: earlier than `at` where a decision had to wait for the server. For people, too."""
+        return float(self.data.get("given_at") or self.at)
 
 
 def to_rows(events: Sequence[Event]) -> list[RowValues]:

@@ -5,14 +5,15 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from understudy.errors import Conflict, NotStored, UnderstudyError
+from understudy.errors import Conflict, NotFound, NotStored, UnderstudyError
 from understudy.sessions.log.events import Event, RowValues, check_text, from_row, to_rows
-from understudy.sessions.log.stores import LogStore, make_store
+from understudy.sessions.log.stores import LogStore, make_store, require_room
 from understudy.sessions.log.tables import EVENTS, SERVERS, describe_server, upgrade_tables
 
 EVENTS_PER_PAGE: Final = 1000  # read at once
@@ -71,6 +72,20 @@ class EventLog:
             raise
         return log
 
+    @classmethod
+    def check_new(cls, url: str, project: str = "") -> None:
+        """Raise what would keep a new log from being made there; nothing is written."""
+        if require_room(url):
+            return
+        try:
+            with closing(cls.open(url, project, read_only=True)) as log:
+                if log.last():
+                    raise Conflict(f"{log.store.name} holds the log of a project already; give another --store")
+        except NotFound:  # as it should be
+            store = make_store(url, project, read_only=True)
+            with store.engine.connect() as connection:
+                store.require_right_to_make(connection)
+
     def append(self, *events: Event) -> list[Event]:
         """Store all of the events or none; they come back with their numbers, and the time where it was not given."""
         if self.store.read_only:
@@ -103,7 +118,7 @@ class EventLog:
                 if not (is_open and self._was_committed(numbered)):
                     if is_lost and tries == 1:
                         continue
-                    raise NotStored(self.store.reason(error)) from error
+                    raise self._refusal(error) from error
             self._seen = numbered[-1]["seq"]
             return numbered
 
@@ -131,7 +146,7 @@ class EventLog:
                 found = [dict(row) for row in connection.execute(BETWEEN, ends).mappings()]
         except DBAPIError as error:
             self._disconnect_after(error)
-            raise NotStored(f"{self.store.reason(error)}; whether it was stored will be seen then") from error
+            raise self._refusal(error, "; whether it was stored will be seen then") from error
         return found == numbered
 
     def read(self, after: int = 0) -> Iterator[Event]:
@@ -160,7 +175,7 @@ class EventLog:
                         return [dict(row) for row in connection.execute(statement, values).mappings()]
                 except DBAPIError as error:
                     if not (self._disconnect_after(error) and is_first):
-                        raise NotStored(self.store.reason(error)) from error
+                        raise self._refusal(error) from error
                 is_first = False
 
     def lock(self, url: str = "") -> None:
@@ -185,7 +200,7 @@ class EventLog:
                     connection.execute(insert(SERVERS), {"id": 1, **about})
             except DBAPIError as error:
                 self._disconnect_after(error)
-                raise NotStored(self.store.reason(error)) from error
+                raise self._refusal(error) from error
 
     def _connect(self) -> Connection:
         """The open connection, or a new one where it was lost: with the lock, if we had it."""
@@ -204,6 +219,9 @@ class EventLog:
             self._connection = connection
         self.store.require_there()
         return self._connection
+
+    def _refusal(self, error: DBAPIError, more: str = "") -> NotStored:
+        return NotStored(self.store.reason(error) + more, self.store.public_reason(error))
 
     def _disconnect_after(self, error: DBAPIError) -> bool:
         """Close a connection that may be of no more use; whether it was lost, so that a new one may work."""

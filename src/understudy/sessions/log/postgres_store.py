@@ -14,7 +14,7 @@ from sqlalchemy import Connection, NullPool, create_engine
 from sqlalchemy.exc import DBAPIError
 
 from understudy.errors import UnderstudyError
-from understudy.messages import install_command
+from understudy.messages import DISK_IS_FULL, install_command
 
 if TYPE_CHECKING:
     import psycopg
@@ -97,6 +97,14 @@ class PostgresStore:
         if found is None:
             connection.exec_driver_sql(f'CREATE SCHEMA "{self.schema}"')
 
+    def require_right_to_make(self, connection: Connection) -> None:
+        may = connection.exec_driver_sql("SELECT has_database_privilege(current_database(), 'CREATE')").scalar_one()
+        if not may:
+            database, user = self.settings.get("dbname") or "...", self.settings.get("user") or "..."
+            raise UnderstudyError(
+                f"{self.name} forbids it; let its owner run: GRANT CREATE ON DATABASE {database} TO {user}"
+            )
+
     def begin_writing(self, connection: Connection) -> None:
         """The first statement begins a transaction."""
 
@@ -139,6 +147,14 @@ class PostgresStore:
             database=self.settings.get("dbname") or "...",
             user=self.settings.get("user") or "...",
         )
+
+    def public_reason(self, error: DBAPIError) -> str:
+        state = getattr(error.orig, "sqlstate", None) or ""
+        if state.startswith("53"):
+            return DISK_IS_FULL
+        if error.connection_invalidated or not state:
+            return "the server cannot reach its database; this is sent again when it is back"
+        return ""
 
 
 def _setting_of(connection: "psycopg.Connection[Any]", name: str) -> str:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, NullPool, create_engine
 from sqlalchemy.exc import DBAPIError
 
 from understudy.errors import NotFound, NotStored, UnderstudyError
+from understudy.messages import DISK_FAILED, DISK_IS_FULL
 
 LOG: Final = logging.getLogger(__name__)
 WAIT_SECONDS: Final = 5.0  # for another process that is writing
@@ -22,6 +23,11 @@ REASONS: Final = {
     "SQLITE_CANTOPEN": "{name} cannot be opened ({error}); check that its folder is there and can be written",
     "SQLITE_NOTADB": "{name} is not a log ({error}); restore it from a copy",
     "SQLITE_CORRUPT": "{name} is damaged ({error}); restore it from a copy",
+}
+PUBLIC_REASONS: Final = {
+    "SQLITE_FULL": DISK_IS_FULL,
+    "SQLITE_IOERR": DISK_FAILED,
+    "SQLITE_BUSY": "another program has locked the log; close it, then send this again",
 }
 
 
@@ -73,6 +79,9 @@ class SqliteStore:
     def make_schema(self, connection: Connection) -> None:
         """A file needs nothing."""
 
+    def require_right_to_make(self, connection: Connection) -> None:
+        """A file that can be read says nothing more."""
+
     def begin_writing(self, connection: Connection) -> None:
         # At once, since a transaction that begins by reading cannot write if another wrote in between.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -113,6 +122,10 @@ class SqliteStore:
         found = _code(error)
         known = next((line for start, line in REASONS.items() if found.startswith(start)), None)
         return (known or "{name} could not be used ({error}); send this again").format(name=self.name, error=error.orig)
+
+    def public_reason(self, error: DBAPIError) -> str:
+        found = _code(error)
+        return next((line for start, line in PUBLIC_REASONS.items() if found.startswith(start)), "")
 
 
 def _open(path: Path, mode: str) -> sqlite3.Connection:

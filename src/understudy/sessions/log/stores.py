@@ -1,12 +1,13 @@
 """Where a log is kept, by its URL: a SQLite file, or a schema of a PostgreSQL database."""
 
+import os
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.sessions.log.postgres_store import PostgresStore
 from understudy.sessions.log.sqlite_store import SqliteStore
 from understudy.store_urls import POSTGRES, SQLITE, without_password
@@ -22,6 +23,9 @@ class LogStore(Protocol):
 
     def make_schema(self, connection: Connection) -> None:
         """Make what must be there before the tables."""
+
+    def require_right_to_make(self, connection: Connection) -> None:
+        """Raise where a new log could not be made here."""
 
     def begin_writing(self, connection: Connection) -> None:
         """Called first in a transaction that writes."""
@@ -43,6 +47,26 @@ class LogStore(Protocol):
 
     def reason(self, error: DBAPIError) -> str:
         """What went wrong and what to do, in one line."""
+
+    def public_reason(self, error: DBAPIError) -> str:
+        """The same for those who only label: without paths, addresses and the words of the database."""
+
+
+def require_room(url: str) -> bool:
+    """Whether a new SQLite file can be made where the URL says: there is none, and its folder can be written.
+
+    False where a file is there already, and for a database.
+    """
+    if not url.startswith(SQLITE):
+        return False
+    path = Path(url.removeprefix(SQLITE))
+    if path.exists():
+        return False
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent} is not a folder, so {path.name} cannot be made there; give another --store")
+    if not os.access(path.parent, os.W_OK):
+        raise UnderstudyError(f"{path.parent} cannot be written; check its permissions, or give another --store")
+    return True
 
 
 def make_store(url: str, project: str = "", *, read_only: bool = False) -> LogStore:

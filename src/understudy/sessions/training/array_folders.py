@@ -1,6 +1,6 @@
-"""Arrays in a folder, one `.npy` file each: written whole or not at all, and mapped rather than read when large.
+"""Arrays in a folder, one `.npy` file each: written completely or not at all, and memory-mapped when large.
 
-They hold what can be computed again, so they are not forced onto the disk: that would hold up labels that must be. A
+They hold what can be computed again, so they are not synced to the disk, which would hold up labels that must be. A
 folder that a crash of the machine left damaged does not open, and is made again.
 """
 
@@ -17,7 +17,7 @@ from understudy.errors import UnderstudyError
 from understudy.messages import reason_of
 
 ABOUT: Final = "about.json"
-MAPPED: Final = 2**20  # bytes: an array above this is mapped
+MAX_BYTES_READ: Final = 2**20  # of an array; larger ones are memory-mapped
 
 
 def write_arrays(
@@ -43,15 +43,15 @@ def _link(there: Path, here: Path) -> bool:
 
 
 def read_arrays(folder: Path) -> dict[str, np.ndarray]:
-    """The arrays of a folder. Large ones are maps for the reader alone: what he changes is not in the file."""
+    """The arrays of a folder. Large ones are mapped copy-on-write: a reader's changes do not reach the file."""
     about = read_about(folder)
     if about is None:
-        raise UnderstudyError(f"{folder} is not there or not whole; delete it, and it is made again")
+        raise UnderstudyError(f"{folder} is missing or incomplete; delete it, and it is made again")
     found: dict[str, np.ndarray] = {}
     try:
         for name, (dtype, shape) in about["arrays"].items():
             path = folder / f"{name}.npy"
-            array = np.load(path, mmap_mode="c" if path.stat().st_size > MAPPED else None, allow_pickle=False)
+            array = np.load(path, mmap_mode="c" if path.stat().st_size > MAX_BYTES_READ else None, allow_pickle=False)
             if str(array.dtype) != dtype or list(array.shape) != shape:
                 raise ValueError(f"{name} has shape {array.shape}")
             found[name] = array
@@ -61,8 +61,8 @@ def read_arrays(folder: Path) -> dict[str, np.ndarray]:
     return found
 
 
-def are_whole(folder: Path) -> bool:
-    """Whether `read_arrays` would read them. What is mapped is not looked at, so this is quick."""
+def can_be_read(folder: Path) -> bool:
+    """Whether `read_arrays` would read them. What is mapped is not read, so this is quick."""
     try:
         read_arrays(folder)
     except UnderstudyError:
@@ -71,7 +71,7 @@ def are_whole(folder: Path) -> bool:
 
 
 def read_about(folder: Path) -> dict[str, Any] | None:
-    """What was said of the arrays when they were written; None where there are none."""
+    """The notes that were written with the arrays; None where there are no arrays."""
     try:
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """Files by the hash of their content: predictions and models that the event log refers to.
 
 A file is `HASH.suffix`, HASH being its SHA-256. It is written beside its place, put on the disk, and then renamed. So
-it is there whole or not at all, and whoever writes the same at the same time writes the same.
+it is there complete or not at all, and two that write the same at the same time do no harm.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from understudy.messages import reason_of
 
 HASH: Final = re.compile("[0-9a-f]{64}")
 SUFFIX: Final = re.compile(r"[a-z0-9]{1,20}(\.[a-z0-9]{1,20})?")
-BLOCK: Final = 2**20  # bytes read in one go
+BYTES_PER_READ: Final = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Artifacts:
     def put(self, source: Path | bytes, suffix: str) -> str:
         """Keep the content of a file, or bytes; its hash is its name from now on."""
         if not SUFFIX.fullmatch(suffix):
-            raise UnderstudyError(f"a suffix is a few letters, as in safetensors; got {suffix!r}")
+            raise UnderstudyError(f"a suffix must be a few letters, such as safetensors; got {suffix!r}")
         state = hashlib.sha256()
         with draft_file(self.folder, mode=0o644) as draft:
             for block in _blocks_of(source):
@@ -56,7 +56,7 @@ class Artifacts:
     def path(self, key: str) -> Path:
         """The file of this hash."""
         if not HASH.fullmatch(key):
-            raise NotFound(f"{key[:80]!r} is no hash of a file; it has 64 digits from 0 to f")
+            raise NotFound(f"{key[:80]!r} is not the hash of a file, which has 64 digits from 0 to f")
         found = next(self.folder.glob(f"{key}.*"), None)
         if found is None:
             raise NotFound(f"{self.folder} has no file {key[:12]}…; put it back from a copy of the project")
@@ -91,11 +91,11 @@ class Artifacts:
         except (OSError, SafetensorError, KeyError) as error:
             reason = reason_of(error)
             raise UnderstudyError(
-                f"{path} holds no predictions ({reason}); put it back from a copy of the project"
+                f"{path} has no predictions ({reason}); put it back from a copy of the project"
             ) from error
 
     def tidy(self) -> None:
-        """Remove what a kill left half written. Only while nobody writes."""
+        """Remove files that a killed process left half written. Call it only while nobody writes."""
         remove_drafts(self.folder)
 
 
@@ -104,5 +104,5 @@ def _blocks_of(source: Path | bytes) -> Iterator[bytes]:
         yield source
         return
     with source.open("rb") as file:
-        while block := file.read(BLOCK):
+        while block := file.read(BYTES_PER_READ):
             yield block

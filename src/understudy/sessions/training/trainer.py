@@ -67,6 +67,7 @@ class TrainingJob:
     surrogate: Mapping[str, Any] = field(default_factory=dict)
     classes: tuple[str, ...] = ()  # names for the model's file
     encoder: str | None = None
+    folds: int = 0  # to cross-fit a temperature in, for calibrated probabilities; 0: not at all
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +79,7 @@ class Trained:
     predictions: str
     seconds: float
     anchor: Path
+    calibration: Mapping[str, Any] | None = None  # what cross-fitting found
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +170,7 @@ class Trainer:
         about = {
             "kind": "train", "until": job.until, "n_classes": job.n_classes, "learner": job.learner, "seed": job.seed,
             "predictions": job.predictions, "surrogate": dict(job.surrogate), "encoder": job.encoder,
-            "classes": list(job.classes or map(str, range(job.n_classes))), "anchor": str(anchor),
+            "folds": job.folds, "classes": list(job.classes or map(str, range(job.n_classes))), "anchor": str(anchor),
         }  # fmt: skip
         inputs = {
             **job.ledger.to_arrays(), ROWS: np.asarray(job.rows, np.int64), LABELS: np.asarray(job.labels, np.int64)
@@ -177,7 +179,7 @@ class Trainer:
         try:
             result = self._run_process(run, about, inputs)
             seconds = time.monotonic() - run.started_at
-            outcome = Trained(job, result["model"], result["predictions"], seconds, anchor)
+            outcome = Trained(job, result["model"], result["predictions"], seconds, anchor, result.get("calibration"))
         except UnderstudyError as error:
             outcome = Failed(job, str(error))
         except Exception as error:  # a thread that dies silently would leave "training" on the page for ever

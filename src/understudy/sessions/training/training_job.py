@@ -28,11 +28,12 @@ from understudy.core.state import count_rows, drop_rows
 from understudy.core.surrogate import Surrogate
 from understudy.data.files import write_atomically
 from understudy.errors import UnderstudyError
+from understudy.learners.calibration import cross_fit_probs, cross_fitted
 from understudy.learners.model_files import can_save, model_bytes
-from understudy.learners.named import make_learner
 from understudy.learners.protocol import Model
+from understudy.learners.registry import make_learner
 from understudy.messages import reason_of
-from understudy.sessions.training.array_folders import are_whole, read_about, read_arrays, write_arrays
+from understudy.sessions.training.array_folders import can_be_read, read_about, read_arrays, write_arrays
 from understudy.sessions.training.artifacts import Artifacts, Predictions
 
 JOB, INPUTS, RESULT, OUTPUT = "job.json", "inputs", "result.json", "output.txt"
@@ -40,6 +41,7 @@ SETUP, JOBS, ANCHORS = "setup", "jobs", "anchors"
 ROWS, LABELS = "training_rows", "training_labels"
 ROWS_PER_BLOCK: Final = 8192  # predicted at a time: as a head does, so that its file gives the same to the last bit
 MAX_REASON_LENGTH: Final = 500
+MAX_SECONDS_TO_CROSS_FIT: Final = 60.0  # one training may have taken when several more are to follow
 
 
 def main(arguments: list[str]) -> int:
@@ -97,12 +99,13 @@ def _do_job(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
         return {"seconds": time.monotonic() - started}
     artifacts, inputs = Artifacts(Path(job["artifacts"])), read_arrays(folder / INPUTS)
     rows, labels = inputs.pop(ROWS), inputs.pop(LABELS)
-    model = None
+    model = calibration = None
     if job["predictions"] is not None:
         given = artifacts.predictions(job["predictions"])
         probs, rows = _with_classes(given.probs, job["n_classes"]), given.trained_on
     else:
         model = _fit(features, rows, labels, job)
+        calibration = _cross_fit(features, rows, labels, job, seconds=time.monotonic() - started)
         probs = _predict_pool(model, features, job["n_classes"])
     state = make_anchor(features, setup, Ledger.from_arrays(inputs), job["n_classes"], probs, rows)
     stored = {
@@ -113,7 +116,7 @@ def _do_job(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
     # What is known of every row by its features alone stays the same from one training to the next.
     of_features = "of_features" if "of_features" in state else "W"
     write_arrays(Path(job["anchor"]), state, about, linked={of_features: setup / f"{of_features}.npy"})
-    return {**stored, "seconds": time.monotonic() - started}
+    return {**stored, "calibration": calibration, "seconds": time.monotonic() - started}
 
 
 def read_features(path: Path) -> np.ndarray:
@@ -150,7 +153,7 @@ def is_setup_of(features: np.ndarray, folder: Path, n_classes: int, options: Map
     about = read_about(folder)
     return (
         about is not None
-        and are_whole(folder)
+        and can_be_read(folder)
         and _with_method(about.get("surrogate")) == _with_method(options)
         and about.get("n_classes", 0) <= n_classes
         and about.get("digest") == Features(features).digest()
@@ -169,6 +172,30 @@ def _fit(features: np.ndarray, rows: np.ndarray, labels: np.ndarray, job: Mappin
             f"{job['learner']} takes {learner.takes}, and here models are trained on features; choose modern, say"
         )
     return learner.fit(np.asarray(features[rows], dtype=np.float32), labels, job["n_classes"], seed=job["seed"])
+
+
+def _cross_fit(
+    features: np.ndarray, rows: np.ndarray, labels: np.ndarray, job: Mapping[str, Any], *, seconds: float
+) -> dict[str, Any] | None:
+    """The temperature that items show which a model was not trained on, from as many more trainings as there are folds.
+
+    None where the job wants no folds, one training took long already, or a learner fails on fewer labels.
+    """
+    folds = job.get("folds", 0)
+    if folds < 2 or seconds > MAX_SECONDS_TO_CROSS_FIT:
+        return None
+    inputs = np.asarray(features[rows], dtype=np.float32)
+    try:
+        found = cross_fit_probs(
+            lambda places: _fit(features, rows[places], labels[places], job), inputs, labels, folds, job["seed"]
+        )
+    except Exception:  # the model itself is there; without this its confidences rest on audit items alone
+        traceback.print_exc()
+        return None
+    if found is None:
+        return None
+    probs, places = found
+    return {"temperature": cross_fitted(probs, labels[places]), "items": len(places), "folds": folds}
 
 
 def _predict_pool(model: Model, features: np.ndarray, n_classes: int) -> np.ndarray:

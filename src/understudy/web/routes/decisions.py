@@ -1,11 +1,22 @@
-"""What people do: ask for an item, say what it is, skip it, take it back. Stored durably before it is answered."""
+"""Calls that decide: next item, label, skip, undo. Each is stored durably before it is answered."""
 
 from fastapi import APIRouter
 
-from understudy.sessions.replies import Question, Stored, Training, Undone
-from understudy.web.dependencies import By, Ready, class_number, own_name
+from understudy.sessions.replies import ProjectSettings, Question, Status, Stored, Training, Undone
+from understudy.web.dependencies import By, Holding, Ready, class_number, own_name
 from understudy.web.error_responses import WRITES, describe_statuses
-from understudy.web.requests import Act, Flag, Label, Labels, NewClass, OfItem, PutBack, Who
+from understudy.web.requests import (
+    Act,
+    Flag,
+    FolderChoice,
+    Label,
+    Labels,
+    NewClass,
+    OfItem,
+    PutBack,
+    SettingsChange,
+    Who,
+)
 
 router = APIRouter(prefix="/api", responses=describe_statuses(*WRITES), tags=["decisions"])
 
@@ -27,6 +38,7 @@ def label(body: Label, session: Ready, by: By) -> Stored:
         seconds=body.seconds,
         suggestion=body.suggestion,
         source=body.source,
+        ago=body.ago,
     )
 
 
@@ -34,37 +46,37 @@ def label(body: Label, session: Ready, by: By) -> Stored:
 def label_many(body: Labels, session: Ready, by: By) -> Stored:
     """Say that several items are of one class."""
     number = class_number(session, body.label)
-    return session.label_many(body.items, number, own_name(by, body.annotator), body.key)
+    return session.label_many(body.items, number, own_name(by, body.annotator), body.key, ago=body.ago)
 
 
 @router.post("/skip")
 def skip(body: OfItem, session: Ready, by: By) -> Stored:
     """Not now."""
-    return session.skip(body.item, own_name(by, body.annotator), body.key)
+    return session.skip(body.item, own_name(by, body.annotator), body.key, ago=body.ago)
 
 
 @router.post("/dont-know")
 def dont_know(body: OfItem, session: Ready, by: By) -> Stored:
     """This annotator cannot tell; another may."""
-    return session.dont_know(body.item, own_name(by, body.annotator), body.key)
+    return session.dont_know(body.item, own_name(by, body.annotator), body.key, ago=body.ago)
 
 
 @router.post("/bad")
 def bad(body: OfItem, session: Ready, by: By) -> Stored:
     """No item of this pool: broken, private, off topic."""
-    return session.bad(body.item, own_name(by, body.annotator), body.key)
+    return session.bad(body.item, own_name(by, body.annotator), body.key, ago=body.ago)
 
 
 @router.post("/keep")
 def keep(body: OfItem, session: Ready, by: By) -> Stored:
     """Looked at again in a review: the label is right."""
-    return session.keep(body.item, own_name(by, body.annotator), body.key)
+    return session.keep(body.item, own_name(by, body.annotator), body.key, ago=body.ago)
 
 
 @router.post("/flag")
 def flag(body: Flag, session: Ready, by: By) -> Stored:
     """Mark an item for somebody to look at, with a note; the item stays leased."""
-    return session.flag(body.item, own_name(by, body.annotator), body.key, on=body.on, note=body.note)
+    return session.flag(body.item, own_name(by, body.annotator), body.key, on=body.on, note=body.note, ago=body.ago)
 
 
 @router.post("/put-back")
@@ -90,6 +102,21 @@ def release(body: Who, session: Ready, by: By) -> dict[str, str]:
 def add_class(body: NewClass, session: Ready, by: By) -> Stored:
     """One class more, for everybody."""
     return session.add_class(body.name, own_name(by, body.annotator), body.key)
+
+
+@router.post("/folders")
+def decide_folders(body: FolderChoice, holder: Holding, by: By) -> Status:
+    """Say whether the folders of images are classes, and their images labelled by them; while nobody has labelled."""
+    own_name(by, body.annotator)
+    return holder.decide_folders(body.labels)
+
+
+@router.post("/settings")
+def change_settings(body: SettingsChange, session: Ready, by: By) -> ProjectSettings:
+    """Change settings of the project, for everybody: only what is given. `notes` says what it means."""
+    own_name(by, body.annotator)
+    changes = body.model_dump(exclude={"annotator", "key"}, exclude_none=True)
+    return session.change_settings(changes, body.annotator, body.key)
 
 
 @router.post("/train")

@@ -1,14 +1,14 @@
-"""Bytes in and out: what an item looks like, labels to take away, labels to bring."""
+"""Calls that move files: contents of items, exports, imports."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from anyio import to_thread
-from fastapi import APIRouter, Body, HTTPException, Request
+from fastapi import APIRouter, Body, HTTPException, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from understudy.labels.formats import FORMATS, READERS, format_named, read_labels
+from understudy.labels.formats import FORMATS, READERS, check_prefix, format_named, read_labels
 from understudy.labels.imported_labels import Imported, Tally
 from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.training.artifacts import Artifacts
@@ -24,7 +24,7 @@ BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {304: {"description": "Still the same as the one that is cached."}}
 IMAGES: Final = dict.fromkeys(("image/jpeg", "image/png", "image/gif", "image/webp"), BINARY)
 FILES: Final = {form.media_type.partition(";")[0]: BINARY for form in FORMATS.values()} | {
-    "application/json": {"schema": {"type": "array", "items": {"type": "object"}}}
+    "application/json": {"schema": {}}  # any JSON document
 }
 # Even if it were opened in a tab of its own, and even if a browser took it for a page, nothing in it would run.
 HARMLESS: Final = "default-src 'none'; sandbox; frame-ancestors 'none'"
@@ -58,7 +58,7 @@ async def thumbnail(item: ItemInPath, request: Request, session: Ready) -> Respo
 
 
 def _respond(found: Content, request: Request) -> Response:
-    """The bytes, or word that they have not changed. Kept by this browser only, and never without asking again."""
+    """The bytes, or 304 if they have not changed. The browser may keep them, but asks again each time."""
     headers = {"ETag": found.tag, "Cache-Control": "private, no-cache", "Content-Security-Policy": HARMLESS}
     if found.tag in request.headers.get("if-none-match", "")[:1000]:
         return Response(status_code=304, headers=headers)
@@ -67,20 +67,53 @@ def _respond(found: Content, request: Request) -> Response:
     return Response(found.body, media_type=found.media_type, headers=headers)
 
 
+@dataclass(frozen=True)
+class FormatCard:
+    """A format as people choose it: what it is called and holds, and by which file names it is known on its way in."""
+
+    format: str
+    title: str
+    holds: str
+    is_of_model: bool  # it holds the last model or its predictions: to be had after the first training
+    suffixes: list[str]  # of files that can be imported; empty where the format only goes out
+
+
+@router.get("/formats", responses=describe_statuses(*READS))
+def formats() -> list[FormatCard]:
+    """Every format in which labels, predictions and the model can be exported, and from which labels are imported."""
+    return [
+        FormatCard(name, form.title, form.holds, form.is_of_model, list(form.suffixes))
+        for name, form in FORMATS.items()
+    ]
+
+
 if TYPE_CHECKING:
     ExportFormat: TypeAlias = str
     ImportFormat: TypeAlias = str
-else:  # a new format needs no line here
+else:  # a new format is in the description without a line here
     ExportFormat, ImportFormat = Literal[tuple(FORMATS)], Literal[tuple(READERS)]
 
 
 @router.get("/export", response_class=StreamingResponse, responses=_describe_bytes(FILES, *READS, 404))
-def export(session: Ready, format: ExportFormat = "csv") -> Response:  # noqa: A002
-    """Labels with who, when and why; or class folders, predictions for all items, or the model. A download."""
+def export(
+    session: Ready,
+    format: ExportFormat = "csv",  # noqa: A002
+    raw: bool = False,
+    prefix: Annotated[
+        str | None, Query(max_length=2000, description="What addresses of images begin with, for Label Studio.")
+    ] = None,
+) -> Response:
+    """Labels with who, when and why; or class folders, predictions for all items, or the model. A download.
+
+    Probabilities are calibrated, unless `raw` asks for them as the model gives them.
+    """
     chosen = format_named(format)
+    check_prefix(chosen, prefix)
     with session.lock:
-        still = collect_labels(session.record, session.project.pool, Artifacts(session.project.artifacts))
-    pieces = chosen.write(still)
+        artifacts = Artifacts(session.project.artifacts)
+        still = collect_labels(session.record, session.project.pool, artifacts, is_raw=raw)
+    source = session.project.source
+    pieces = chosen.write(replace(still, base=None if source is None else source.base, prefix=prefix))
     first = next(pieces, b"")  # what cannot be had is said before the download begins
     name = f'attachment; filename="{chosen.file_name}"'
     headers = {"Content-Disposition": name, "Content-Security-Policy": HARMLESS}

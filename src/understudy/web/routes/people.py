@@ -1,4 +1,4 @@
-"""Coming in: who one is, and the password."""
+"""Calls for logging in and out."""
 
 import math
 

@@ -1,11 +1,23 @@
-"""What there is to see: the numbers, the items, why one is asked for, what to look at again."""
+"""Calls that only read: status, items, why one is asked for, labels to review."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from understudy.sessions.replies import Doubt, Entry, ItemCard, Likely, Progress, Shown, Status, Why
+from understudy.sessions.replies import (
+    Doubt,
+    Entry,
+    GridOffer,
+    ItemCard,
+    Likely,
+    Progress,
+    ProjectSettings,
+    Shown,
+    Status,
+    Why,
+)
+from understudy.sessions.session import Session
 from understudy.web.dependencies import By, Holding, Ready, class_number, own_name
 from understudy.web.error_responses import READS, describe_statuses
 from understudy.web.live_status import LiveStatus
@@ -19,6 +31,12 @@ NO_ITEM = describe_statuses(404)
 def status(holder: Holding) -> Status:
     """The numbers that are always on the page; also while the project is being prepared."""
     return holder.status()
+
+
+@router.get("/settings")
+def settings(session: Ready) -> ProjectSettings:
+    """The project's settings: what each means, what it may be, and why it stays if it does."""
+    return session.settings()
 
 
 @router.get("/ahead")
@@ -51,9 +69,23 @@ def likely(
     session: Ready,
     n: HowMany = 20,
 ) -> list[Likely]:
-    """Unlabelled items that are likely of one class, to be confirmed at once."""
+    """Unlabelled items that are likely of one class, the surest first, with calibrated probabilities."""
+    return session.likely(_class_in_query(session, label), n)
+
+
+@router.get("/grid", responses=NO_ITEM)
+def grid(
+    label: Annotated[ClassName, Query(description="The number of a class, or its name.")],
+    session: Ready,
+    n: HowMany = 20,
+) -> GridOffer:
+    """Likely items of one class to confirm at once, at most `n` of them, what is promised, and why not more."""
+    return session.grid(_class_in_query(session, label), n)
+
+
+def _class_in_query(session: Session, label: str) -> int:
     is_number = label.isascii() and label.isdigit() and len(label) < 5 and label not in session.record.classes
-    return session.likely(class_number(session, int(label) if is_number else label), n)
+    return class_number(session, int(label) if is_number else label)
 
 
 @router.get("/progress")
@@ -71,7 +103,7 @@ def history(annotator: Annotator, session: Ready, by: By, n: HowMany = 50) -> li
 # Not in the description for programs: a stream has no end, and tools that try every call out would wait for it.
 @router.get("/live", include_in_schema=False)
 async def live(request: Request, by: By, annotator: Annotator | None = None) -> StreamingResponse:
-    """Server-sent events: `status` whenever something changed, at most five a second, and a heartbeat."""
+    """Server-sent events: `status` whenever something changed, `lease` for an annotator's new item, and a heartbeat."""
     name = by.name if annotator is None else own_name(by, annotator)
     streams: LiveStatus = request.app.state.live
     return StreamingResponse(streams.events(name), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

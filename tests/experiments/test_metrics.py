@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, recall_score
 
-from understudy.experiments.measures import BINS, calibration_error, judge
+from understudy.experiments.metrics import CONFIDENCE_BINS, calibration_error, measure_predictions
 
 
 def predictions(n: int = 400, c: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -16,7 +16,7 @@ def predictions(n: int = 400, c: int = 4, seed: int = 0) -> tuple[np.ndarray, np
 
 def test_measures_are_those_of_scikit_learn() -> None:
     probs, labels = predictions()
-    found = judge(probs, labels)
+    found = measure_predictions(probs, labels)
     exact = probs.astype(np.float64)
     exact /= exact.sum(1, keepdims=True)
     assert found.accuracy == accuracy_score(labels, probs.argmax(1))
@@ -29,18 +29,18 @@ def test_measures_are_those_of_scikit_learn() -> None:
 def test_for_two_classes_the_brier_score_is_twice_the_usual_one() -> None:
     probs, labels = predictions(c=2)
     expected = 2 * brier_score_loss(labels, probs[:, 1].astype(np.float64))
-    assert judge(probs, labels).brier == pytest.approx(expected, rel=1e-5)
+    assert measure_predictions(probs, labels).brier == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_calibration_error_is_the_mean_gap_in_fifteen_bins() -> None:
     probs, labels = predictions(seed=1)
     confidence, right = probs.max(1).astype(np.float64), probs.argmax(1) == labels
     gap = 0.0
-    for k in range(BINS):
-        inside = (confidence >= k / BINS) & (confidence < (k + 1) / BINS)
+    for k in range(CONFIDENCE_BINS):
+        inside = (confidence >= k / CONFIDENCE_BINS) & (confidence < (k + 1) / CONFIDENCE_BINS)
         if inside.any():
             gap += inside.sum() / len(labels) * abs(right[inside].mean() - confidence[inside].mean())
-    assert judge(probs, labels).ece == pytest.approx(gap, rel=1e-9)
+    assert measure_predictions(probs, labels).ece == pytest.approx(gap, rel=1e-9)
 
 
 def test_the_calibration_error_by_hand() -> None:
@@ -49,7 +49,7 @@ def test_the_calibration_error_by_hand() -> None:
 
 
 def test_a_class_without_test_items_has_no_accuracy_and_certainty_that_is_wrong_costs_a_finite_amount() -> None:
-    found = judge(np.eye(3)[[0, 1, 0]], np.array([0, 1, 1]))
+    found = measure_predictions(np.eye(3)[[0, 1, 0]], np.array([0, 1, 1]))
     assert found.accuracy == pytest.approx(2 / 3)
     np.testing.assert_array_equal(found.class_accuracy, [1.0, 0.5, np.nan])
     assert found.log_loss == pytest.approx(-np.log(1e-12) / 3)

@@ -6,8 +6,8 @@ import pytest
 from tests.learners.tasks import blobs
 from understudy import UnderstudyError
 from understudy.learners.heads import Head
-from understudy.learners.named import LEARNERS, make_learner
 from understudy.learners.protocol import Learner
+from understudy.learners.registry import LEARNERS, make_learner
 from understudy.learners.training import Recipe
 
 OWN = Head((7,))
@@ -66,7 +66,7 @@ def test_learners_on_features_learn(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["OWN", "own_learner"])
 def test_ones_own_learner_is_found_by_its_import_path(name: str) -> None:
-    assert make_learner(f"tests.learners.test_named:{name}") is OWN
+    assert make_learner(f"tests.learners.test_registry:{name}") is OWN
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def test_ones_own_learner_is_found_by_its_import_path(name: str) -> None:
     [
         ("papper", "no learner 'papper'; choose one of paper, paper_slow, paper_scaled, modern"),
         ("no_such_module:thing", "cannot be imported.*PYTHONPATH"),
-        ("tests.learners.test_named:missing", "cannot be imported"),
-        ("tests.learners.test_named:NOTHING", "is not a learner; it needs takes, offers and fit"),
+        ("tests.learners.test_registry:missing", "cannot be imported"),
+        ("tests.learners.test_registry:NOTHING", "is not a learner; it must have takes, offers and fit"),
         ("builtins:dict", "is not a learner"),
-        ("math:sqrt", "is not a learner and cannot be called"),
+        ("math:sqrt", "is not a learner, and calling it to create one failed"),
         (":x", "cannot be imported"),
         (".x:y", "cannot be imported"),
     ],

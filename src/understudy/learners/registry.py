@@ -1,4 +1,4 @@
-"""Learners by name: the paper's, a stronger one, and those people ask for."""
+"""Learners by name: the paper's, a stronger one, and common ones."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -11,27 +11,27 @@ from understudy.learners.training import Recipe
 
 
 def paper(device: str = "cpu") -> Learner:
-    """Features - 300 - 300 - 300 - classes, tanh; the rate falls to a tenth every ten epochs, as the paper says."""
+    """Features - 300 - 300 - 300 - classes, tanh; the rate drops to a tenth every ten epochs, as the paper says."""
     return Head(device=device)
 
 
 def paper_slow(device: str = "cpu") -> Learner:
-    """The same; the rate falls by a tenth every ten epochs, the other reading of that sentence."""
+    """The same, but the rate drops by a tenth every ten epochs, the other reading of that sentence."""
     return Head(recipe=Recipe(gamma=0.9), device=device)
 
 
 def paper_scaled(device: str = "cpu") -> Learner:
-    """The paper's head on features that are centred and scaled by one factor, those of the labelled items.
+    """The paper's head on features centred and scaled by one factor, computed from the labelled items.
 
-    From short features, such as embeddings of length 1, the head as printed learns nothing.
+    On features of small norm, such as unit-norm embeddings, the head as printed learns nothing.
     """
     return Head(scaling="whole", device=device)
 
 
 def modern(device: str = "cpu") -> Learner:
-    """One wide layer with strong dropout, AdamW in one cycle: better at every budget tried, and quicker.
+    """One wide layer with strong dropout, AdamW with a one-cycle schedule: better at every budget tried, and faster.
 
-    Its settings were chosen on rows of FashionMNIST's and CIFAR-100's training sets that were not learnt from.
+    Its settings were chosen on held-out rows of the training sets of FashionMNIST and CIFAR-100.
     """
     recipe = Recipe("adamw", 1e-3, weight_decay=1e-2, batch_size=64, epochs=50, schedule="one_cycle")
     return Head((1024,), "gelu", 0.75, "whole", recipe, device)
@@ -40,13 +40,13 @@ def modern(device: str = "cpu") -> Learner:
 def quick(device: str = "cpu") -> Learner:
     """One layer of 128, ReLU, AdamW at a constant rate, up to 256 labels in one batch: for a few hundred labels.
 
-    Its settings were chosen on the digits with random labels, judged by rows of the pool that were not learnt from.
+    Its settings were chosen on the digits with randomly drawn training rows, judged by held-out rows of the pool.
     """
     recipe = Recipe("adamw", 1e-2, weight_decay=1e-3, batch_size=256, epochs=100, gamma=1.0)
     return Head((128,), "relu", recipe=recipe, device=device)
 
 
-def logistic(device: str = "cpu") -> Learner:  # noqa: ARG001  # it knows no other
+def logistic(device: str = "cpu") -> Learner:  # noqa: ARG001  # CPU only
     """Logistic regression on standardised features, by scikit-learn, on the CPU."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -65,21 +65,27 @@ def resnet18(device: str = "cpu") -> Learner:
 
 
 LEARNERS: Final[dict[str, Callable[[str], Learner]]] = {
-    function.__name__: function for function in (paper, paper_slow, paper_scaled, modern, quick, logistic, resnet18)
+    "paper": paper,
+    "paper_slow": paper_slow,
+    "paper_scaled": paper_scaled,
+    "modern": modern,
+    "quick": quick,
+    "logistic": logistic,
+    "resnet18": resnet18,
 }
 
 
 def make_learner(name: str, device: str = "cpu") -> Learner:
-    """The learner of this name, or the caller's own as `module:name`: a learner, or a function that makes one.
+    """The learner of this name, or your own as `module:name`: a learner, or a function that returns one.
 
-    `device` is for the former; what is the caller's own knows where it runs.
+    `device` applies to the former only; your own learner decides where it runs.
     """
     if name in LEARNERS:
         return LEARNERS[name](device)
     module, _, attribute = name.partition(":")
     if not attribute:
         known = ", ".join(LEARNERS)
-        raise UsageError(f"there is no learner {name!r}; choose one of {known}, or give your own as module:name")
+        raise UsageError(f"there is no learner {name!r}; choose one of {known}, or pass your own as module:name")
     try:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
@@ -88,7 +94,7 @@ def make_learner(name: str, device: str = "cpu") -> Learner:
         try:
             found = found()
         except TypeError as error:
-            raise UsageError(f"{name!r} is not a learner and cannot be called to make one: {error}") from error
+            raise UsageError(f"{name!r} is not a learner, and calling it to create one failed: {error}") from error
     if not isinstance(found, Learner):
-        raise UsageError(f"{name!r} is not a learner; it needs takes, offers and fit (docs/learners.md)")
+        raise UsageError(f"{name!r} is not a learner; it must have takes, offers and fit (docs/learners.md)")
     return found

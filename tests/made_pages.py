@@ -1,12 +1,20 @@
-"""The page of all modules, made of the first sentence of each: `python tests/module_map.py` writes docs/modules.md."""
+"""What pages say of the code, made from the code: `python tests/made_pages.py` writes it.
+
+docs/modules.md is made of the first sentence of every module, the tables of docs/strategies.md of the strategies.
+"""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from understudy.strategies.listing import as_markdown
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "understudy"
-PAGE = ROOT / "docs" / "modules.md"
+MODULES = ROOT / "docs" / "modules.md"
+STRATEGIES = ROOT / "docs" / "strategies.md"
+TABLES = re.compile(r"(?<=^## All of them\n\n).*?(?=^## )", re.MULTILINE | re.DOTALL)
 HEAD = """# Modules
 
 What each module is for, as its own first sentence says. This page is made by `make format`;
@@ -26,7 +34,7 @@ def folders() -> list[Path]:
     return [PACKAGE, *sorted(path for path in PACKAGE.rglob("*") if (path / "__init__.py").exists())]
 
 
-def page() -> str:
+def modules_page() -> str:
     return HEAD + "".join(f"\n{line}\n" for folder in folders() for line in section(folder))
 
 
@@ -41,5 +49,13 @@ def section(folder: Path) -> Iterator[str]:
         yield "\n".join(["| module | |", "|---|---|", *rows])
 
 
+def strategies_page() -> str:
+    """The page of strategies as it is, with the tables of those that there are."""
+    page, count = TABLES.subn(lambda _: f"{as_markdown()}\n", STRATEGIES.read_text())
+    assert count == 1, "docs/strategies.md has no section called 'All of them'"
+    return page
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    MODULES.write_text(modules_page())
+    STRATEGIES.write_text(strategies_page())

@@ -10,20 +10,20 @@ from torch import Tensor
 
 
 def torch_generator(rng: np.random.Generator) -> torch.Generator:
-    """A generator on the CPU: draws are moved to a GPU, so that they are the same there."""
+    """A generator on the CPU: numbers are copied to a GPU, so that they are the same there."""
     return torch.Generator().manual_seed(int(rng.integers(2**63)))
 
 
 @contextmanager
 def seeded_layers(rng: np.random.Generator) -> Iterator[None]:
-    """Layers made inside draw their weights from this generator. torch's global stream is left as it was."""
+    """Initialise layers created inside the `with` block from this generator; torch's global one is left as it was."""
     seed = int(rng.integers(2**63))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
 
 
-def subset(rows: Int[Tensor, "m"], size: int, rng: np.random.Generator) -> Int[Tensor, "_"]:
+def draw_subset(rows: Int[Tensor, "m"], size: int, rng: np.random.Generator) -> Int[Tensor, "_"]:
     """The rows, ascending; a random `size` of them if there are more."""
     if len(rows) <= size:
         return rows

@@ -1,4 +1,4 @@
-"""The sections of a report: each function gives one, or why there is none, or None where nobody would look for it."""
+"""The sections of a report: each function returns one, or why it is missing, or None if it does not apply."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,34 +12,34 @@ import pyarrow.compute as pc
 from markupsafe import Markup
 
 from understudy.data.pool import Pool
-from understudy.experiments import picked, tables
+from understudy.experiments import picks, tables
 from understudy.experiments.curves import OFTEN, SELECTION_ONLY, Curves
 from understudy.experiments.results import Results
-from understudy.experiments.statistics import TESTED_FROM
-from understudy.experiments.styles import Look, is_variant, shared_looks
+from understudy.experiments.statistics import MIN_REPEATS_TESTED
+from understudy.experiments.styles import Style, is_variant, shared_styles
 from understudy.experiments.summary import Findings
 from understudy.experiments.tables import Grid
 from understudy.messages import count_of
 
-NO_PICKS: Final = "Which rows were picked was not kept, so neither they nor times a pick are shown."
+NO_PICKS: Final = "The picked rows were not stored, so neither they nor times per pick are shown."
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A drawing for the page, and what is to be seen on it."""
+class PageFigure:
+    """A drawing for the page, and its caption."""
 
     drawing: Markup
     caption: str
-    wide: bool = True  # wider than the screen of a telephone
+    wide: bool = True  # wider than the screen of a phone
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a strategy asked for first; shown at once if it stands out."""
+class AskedItems:
+    """The first items that a strategy asked for; expanded if the strategy is highlighted."""
 
     strategy: str
     said: str
-    items: list[picked.Shown]
+    items: list[picks.PickedItem]
     strong: bool
 
 
@@ -49,11 +49,11 @@ class Section:
 
     key: str
     title: str
-    link: str  # the title, in a word
+    link: str  # a short title
     words: str = ""
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[PageFigure, ...] = ()
     grids: tuple[Grid, ...] = ()
-    items: tuple[Asked, ...] = ()
+    items: tuple[AskedItems, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.figures or self.grids or self.items)
@@ -61,7 +61,7 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What the sections are made of."""
+    """The inputs of the sections."""
 
     results: Results
     found: Findings
@@ -77,25 +77,25 @@ class Material:
         return self.found.curves
 
     @cached_property
-    def looks(self) -> Mapping[str, Look]:
-        return shared_looks([self.curves], False, self.found.ended_early)
+    def styles(self) -> Mapping[str, Style]:
+        return shared_styles([self.curves], False, self.found.ended_early)
 
     @property
     def who_picked(self) -> list[str]:
-        """All whose picks are their own."""
+        """All strategies with picks of their own; a "selection only" shares those of its system."""
         return [name for name in self.found.best_first if not name.endswith(SELECTION_ONLY)]
 
-    def figure(self, key: str, caption: str, draw: Callable[[Any], Any]) -> tuple[Figure, ...]:
-        """The figure stored and made part of the page; nothing without matplotlib. `draw` is given the module."""
+    def figure(self, key: str, caption: str, draw: Callable[[Any], Any]) -> tuple[PageFigure, ...]:
+        """Draw, store and embed a figure; nothing without matplotlib. `draw` is called with the figures module."""
         if not self.draws:
             return ()
         from understudy.experiments import drawing, figures
 
         drawn = draw(figures)
         svg = drawing.as_svg(drawn)
-        drawing.written(drawn, self.folder / "figures" / key, svg)
-        inline = Markup(drawing.inline(drawn, key, caption, svg))  # escaped where it is made
-        return (Figure(inline, caption, bool(drawn.get_figwidth() > drawing.NARROW)),)
+        drawing.save_figure(drawn, self.folder / "figures" / key, svg)
+        inline = Markup(drawing.inline_svg(drawn, key, caption, svg))  # escaped by inline_svg
+        return (PageFigure(inline, caption, bool(drawn.get_figwidth() > drawing.PHONE_INCHES)),)
 
 
 def _learning_curves(of: Material) -> Section:
@@ -104,7 +104,7 @@ def _learning_curves(of: Material) -> Section:
 
     def draw(figures: Any) -> Any:
         top = None if of.found.ceiling is None else float(of.found.ceiling.mean())
-        return figures.learning_curves([of.curves], [top], height=3.4, ended=of.found.ended_early)
+        return figures.draw_learning_curves([of.curves], [top], height=3.4, ended=of.found.ended_early)
 
     dashed = " Dashed: the same learner with all labels." if of.found.ceiling is not None else ""
     often = f" {OFTEN} is margin retrained ten times as often." if OFTEN in of.curves.accuracy else ""
@@ -113,9 +113,9 @@ def _learning_curves(of: Material) -> Section:
     caption = f"Test accuracy over labels, {count_of(of.curves.repeats, 'repetition')}: {band}.{dashed}{often}{apart}"
     figure = of.figure("learning-curves", caption, draw) if len(of.curves.schedule) > 1 else ()
     words = "" if figure or not of.draws else "There is a single budget, so there are no curves."
-    grids = [tables.compared(of.curves, ceiling=of.found.ceiling, comparisons=of.found.comparisons)]
+    grids = [tables.comparison_grid(of.curves, ceiling=of.found.ceiling, comparisons=of.found.comparisons)]
     if len(of.curves.schedule) > 1:
-        grids.append(tables.saved(of.curves))
+        grids.append(tables.savings_grid(of.curves))
     return Section("curves", "Learning curves", "Curves", words, figure, tuple(grids))
 
 
@@ -125,11 +125,11 @@ def _differences(of: Material) -> Section | None:
         return None
 
     def offsets(figures: Any) -> Any:
-        return figures.offset_curves([of.curves], of.found.reference)
+        return figures.draw_offset_curves([of.curves], of.found.reference)
 
     def areas(figures: Any) -> Any:
         none = (float("nan"), float("nan"))
-        return figures.differences(
+        return figures.draw_differences(
             {one.strategy: 100 * one.area.mean for one in found},
             {
                 one.strategy: none if one.area.interval is None else tuple(100 * end for end in one.area.interval)
@@ -141,7 +141,7 @@ def _differences(of: Material) -> Section | None:
 
     spread = "; bands are one standard error" if of.curves.repeats > 1 else ""
     interval = ", with 95 % interval" if of.curves.repeats > 1 else ""
-    drawn: tuple[Figure, ...] = ()
+    drawn: tuple[PageFigure, ...] = ()
     if len(of.curves.schedule) > 1:
         caption = f"Accuracy minus that of {of.found.reference} in the same repetition, over labels{spread}."
         drawn = of.figure("differences", caption, offsets)
@@ -169,7 +169,7 @@ def _ablations(of: Material) -> Section | None:
     part = of.curves.only([base, *variants, *beside])
 
     def draw(figures: Any) -> Any:
-        return figures.offset_curves([part], base, all_strong=True)
+        return figures.draw_offset_curves([part], base, all_strong=True)
 
     words = " ".join(f"{name}: {MEANINGS[name]}." for name in variants if name in MEANINGS)
     caption = f"Accuracy of its variants minus that of {base} in the same repetition; mean ± one standard error."
@@ -182,7 +182,7 @@ MEANINGS: Final = {
     "surrogate_uniform": "both with equal weight",
     "surrogate_lookahead": "look-ahead in place of uncertainty (u3)",
     "surrogate_variance": "variance alone",
-    "surrogate_blind": "hears labels only when the learner is trained, as the others do",
+    "surrogate_blind": "updated only when the learner is trained, as the others are",
 }
 
 
@@ -196,10 +196,10 @@ def _selection_only(of: Material) -> Section | None:
     }
 
     def draw(figures: Any) -> Any:
-        return figures.pairs(areas, ("the whole system", "its selection only"), "area under the curve (%)")
+        return figures.draw_pairs(areas, ("the whole system", "its selection only"), "area under the curve (%)")
 
     words = (
-        "These systems change how the learner is trained. To see what their choice alone is worth, "
+        "These systems change how the learner is trained. To see the effect of their selection alone, "
         "the common learner was trained on the same rows."
     )
     caption = "Mean accuracy over the whole curve: with the system's own training, and with the common one."
@@ -212,27 +212,27 @@ def _pairwise(of: Material) -> Section | str | None:
     if len(of.found.contestants.accuracy) < 2:
         return None
     if of.curves.repeats < 2:
-        return "Ranks of all against all take two repetitions."
+        return "Ranking all strategies takes two repetitions or more."
     order = of.found.ranks
 
     def ranks(figures: Any) -> Any:
         averages = dict(zip(order.names, order.average.tolist(), strict=True))
-        return figures.ranks(averages, order.groups, of.found.best_first)
+        return figures.draw_ranks(averages, order.groups, of.found.best_first)
 
     title, caption = ("All against all", "Pairs"), "Mean ranks of areas over repetitions."
     if order.told_by is None:
         words = (
-            f"Below {TESTED_FROM} repetitions nobody is tested: no bars join those that are alike, and there is no "
-            "penalty matrix."
+            f"Below {MIN_REPEATS_TESTED} repetitions nothing is tested: no bars join similar strategies, and "
+            "there is no penalty matrix."
         )
-        return Section("pairs", *title, words, of.figure("ranks", caption, ranks), (tables.ranked(order),))
-    caption += f" A bar joins those not told apart by {tables.how_told(order)}."
+        return Section("pairs", *title, words, of.figure("ranks", caption, ranks), (tables.rank_grid(order),))
+    caption += f" A bar joins those that do not differ significantly by {tables.test_in_words(order)}."
     found = of.found.penalties
     sorted_rows = np.argsort(found.penalty, kind="stable")
 
     def matrix(figures: Any) -> Any:
         names = [found.names[i] for i in sorted_rows]
-        return figures.penalties(names, found.matrix[np.ix_(sorted_rows, sorted_rows)], found.penalty[sorted_rows])
+        return figures.draw_penalties(names, found.matrix[np.ix_(sorted_rows, sorted_rows)], found.penalty[sorted_rows])
 
     drawn = (
         *of.figure("ranks", caption, ranks),
@@ -243,7 +243,7 @@ def _pairwise(of: Material) -> Section | str | None:
             matrix,
         ),
     )
-    return Section("pairs", *title, "", drawn, (tables.ranked(order), tables.penalties(found)))
+    return Section("pairs", *title, "", drawn, (tables.rank_grid(order), tables.penalty_grid(found)))
 
 
 def _times(of: Material) -> Section | str | None:
@@ -253,20 +253,20 @@ def _times(of: Material) -> Section | str | None:
     if not choosing:
         return NO_PICKS
     if not any((*choosing.values(), *training.values())):
-        return "How long it took was not kept."
+        return "Times were not stored."
 
     def draw(figures: Any) -> Any:
-        return figures.seconds(choosing, training)
+        return figures.draw_seconds(choosing, training)
 
     together = max(of.results.timings["together"].to_pylist(), default=1)
     devices = ", ".join(sorted(set(of.results.timings["device"].to_pylist())))
-    side = f" {together} models were trained at once, and share the time." if together > 1 else ""
+    side = f" {together} models were trained at once and share the time." if together > 1 else ""
     caption = (
-        "Time a pick, logarithmic: for choosing, predictions of the pool included, and for training divided by the "
+        "Time per pick, log scale: for choosing, including predictions of the pool, and for training divided by the "
         f"labels between two trainings. On {devices}.{side}"
     )
     grid = Grid(
-        "seconds a pick",
+        "seconds per pick",
         ("strategy", "choosing", "training"),
         tuple((name, f"{choosing[name]:.3g}", f"{training[name]:.3g}") for name in choosing),
     )
@@ -274,7 +274,7 @@ def _times(of: Material) -> Section | str | None:
 
 
 def seconds_a_pick(results: Results, names: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
-    """For choosing (with predicting) and for training, over all rounds but the first, whose rows most do not choose."""
+    """Seconds per pick for choosing (with predicting) and for training, over all rounds but the first."""
     keys = ["strategy", "repeat", "labels"]
     picks = results.table.select(keys).append_column("n", pc.list_value_length(results.table["picks"]))
     rows = results.timings.filter(pc.greater(results.timings["round"], 0)).join(picks, keys).to_pylist()
@@ -294,20 +294,20 @@ def _calibration(of: Material) -> Section | str | None:
     panels = {}
     for title, column in (
         ("calibration error (ECE) of the learner", "ece"),
-        ("P: share of asked-for labels it had right", "asked_accuracy"),
+        ("P: share of asked-for labels it predicted", "asked_accuracy"),
     ):
         values = means_over_labels(of.results, column, of.found.best_first, of.found.repeats)
         if any(len(labels) > 1 for labels, _ in values.values()):
             panels[title] = values
     if not panels:
-        return "How well the learner knew the answers was not kept."
+        return "The learner's calibration was not stored."
 
     def draw(figures: Any) -> Any:
-        return figures.over_labels(panels, of.found.best_first)
+        return figures.draw_over_labels(panels, of.found.best_first)
 
     caption = (
         "Means over repetitions. Left: how far the learner's confidence is from its accuracy on test items. Right: of "
-        "the rows a strategy had asked for so far, the share whose label the learner knew; hard questions make it low."
+        "the rows a strategy had asked for so far, the share the learner predicted; hard questions make it low."
     )
     return Section("calibration", "What the learner knew", "Learner", "", of.figure("calibration", caption, draw))
 
@@ -315,7 +315,7 @@ def _calibration(of: Material) -> Section | str | None:
 def means_over_labels(
     results: Results, column: str, names: Sequence[str], repeats: Collection[int]
 ) -> dict[str, tuple[list[int], Any]]:
-    """For each strategy the numbers of labels and the mean of a column over these repetitions, where there is one."""
+    """For each strategy the numbers of labels and the mean of a column over these repetitions, where it has values."""
     table = results.table.select(["strategy", "repeat", "labels", column])
     counted = pc.is_in(table["repeat"], pa.array(sorted(repeats), table["repeat"].type))
     table = table.filter(pc.and_(pc.is_valid(table[column]), counted))
@@ -329,16 +329,16 @@ def means_over_labels(
 
 
 def _balance(of: Material) -> Section | str | None:
-    counts = picked.class_counts(of.results, of.who_picked, of.curves.schedule[-1], of.found.repeats)
+    counts = picks.class_counts(of.results, of.who_picked, of.curves.schedule[-1], of.found.repeats)
     if not counts:
-        return "Of which classes the picks were was not kept."
+        return "The classes of the picks were not stored."
     size = len(next(iter(counts.values())))
     known = of.results.settings.get("plan", {}).get("classes") or []
     classes = [str(name) for name in known] if len(known) == size else [str(i) for i in range(size)]
-    pool = picked.pool_counts(of.results, of.pool)
+    pool = picks.pool_counts(of.results, of.pool)
 
     def draw(figures: Any) -> Any:
-        return figures.class_balance(classes, counts, pool, of.found.best_first)
+        return figures.draw_class_balance(classes, counts, pool, of.found.best_first)
 
     line = " The line is the pool." if pool is not None else ""
     over = "over the same repetitions" if of.curves.repeats > 1 else "in a single repetition"
@@ -350,13 +350,13 @@ def _places(of: Material) -> Section | str | None:
     if of.pool is None or not of.draws or len(of.curves.schedule) < 2:
         return None
     if of.pool.features is None:
-        return "The data set came without features, so there is no map of it."
-    found = picked.pool_map(of.results, of.pool.features, of.who_picked, of.found.repeats[0])
+        return "The data set has no features, so there is no map of it."
+    found = picks.pool_map(of.results, of.pool.features, of.who_picked, of.found.repeats[0])
     if not found.picks:
         return NO_PICKS
 
     def draw(figures: Any) -> Any:
-        return figures.pool_map(found.points, found.picks, of.found.best_first)
+        return figures.draw_pool_map(found.points, found.picks, of.found.best_first)
 
     most = max(map(len, found.picks.values()))
     caption = (
@@ -371,23 +371,23 @@ def _first_items(of: Material) -> Section | str | None:
         return None
     if of.pool.items is None:
         return "The data set has features but no images or texts, so none are shown."
-    n = picked.FIRST if of.pool.items.kind == "image" else picked.FIRST_TEXTS
+    n = picks.IMAGES_PER_STRATEGY if of.pool.items.kind == "image" else picks.TEXTS_PER_STRATEGY
     shown = []
     for name in of.who_picked:
-        rows, right = picked.first_asked(of.results, name, n, of.found.repeats[0])
-        # The picks of a system are those of its selection alone.
-        look = of.looks[name + SELECTION_ONLY if name + SELECTION_ONLY in of.looks else name]
+        rows, right = picks.first_picks(of.results, name, n, of.found.repeats[0])
+        # A system and its "selection only" have the same picks.
+        style = of.styles[name + SELECTION_ONLY if name + SELECTION_ONLY in of.styles else name]
         if rows:
             known = [one for one in right if one is not None]
             said = f"the learner had {sum(known)} of {len(known)} right" if known else ""
-            shown.append(Asked(name, said, picked.shown(of.pool, rows, right), look.strong))
+            shown.append(AskedItems(name, said, picks.items_for_page(of.pool, rows, right), style.strong))
     if not shown:
         return NO_PICKS
     is_shared = of.results.settings.get("plan", {}).get("start") != 0
-    after = "after the initial labels" if is_shared else "by its own choice, after random ones if it began with those"
+    after = "after the initial labels" if is_shared else "itself, after the random ones if it began with those"
     words = (
         f"The first {max(len(asked.items) for asked in shown)} that each strategy asked for {after}, "
-        f"in repetition {of.found.repeats[0] + 1} and in its order. A red frame marks those the learner had wrong."
+        f"in repetition {of.found.repeats[0] + 1} and in its order. A red frame marks those the learner got wrong."
     )
     return Section("items", "What was asked first", "Asked first", words, items=tuple(shown))
 

@@ -1,0 +1,44 @@
+// What changes the project for everybody: its settings, and what its folders are taken for.
+import { Failure, get, post, randomKey } from "./api.ts";
+import { askNext, forget } from "./desk.ts";
+import { allowed, annotator, say, take } from "./state.ts";
+import type { ProjectSettings, Status } from "./types.ts";
+import { percent, sentence } from "./words.ts";
+
+const wordsOf = (error: unknown) => sentence(error instanceof Failure ? error.message : String(error));
+
+function note(found: ProjectSettings): ProjectSettings {
+  const suggestions = found.settings.find(({ name }) => name === "suggestions")?.value !== false;
+  allowed.value = { suggestions };
+  return found;
+}
+
+export const fetchSettings = () => get<ProjectSettings>("api/settings").then(note);
+
+/** Change settings; what came of it in sentences. */
+export async function changeSettings(changes: Record<string, unknown>): Promise<ProjectSettings> {
+  const body = { annotator: annotator.value, key: randomKey(), ...changes };
+  return note(await post<ProjectSettings>("api/settings", body, 60_000));
+}
+
+export async function raiseAuditShare(share: number): Promise<void> {
+  try {
+    const { notes } = await changeSettings({ audit_share: share });
+    say(notes[0] ?? `The audit share is ${percent(share)} now.`);
+  } catch (error) {
+    say(wordsOf(error), "bad");
+  }
+}
+
+/** Folders are classes, or only folders. The project begins anew, so the first question is another. */
+export async function decideFolders(labels: boolean): Promise<void> {
+  try {
+    const fresh = await post<Status>("api/folders", { annotator: annotator.value, labels }, 120_000);
+    forget();
+    take(fresh);
+    take(await get<Status>("api/status"));
+    await askNext();
+  } catch (error) {
+    say(wordsOf(error), "bad");
+  }
+}

@@ -1,0 +1,161 @@
+// Notes that several views share: what the features are, how far a confidence can be believed, what folders are.
+import { useState } from "preact/hooks";
+import { decideFolders, raiseAuditShare } from "../project.ts";
+import { dismissed } from "../settings.ts";
+import { say, status } from "../state.ts";
+import type { Folders } from "../types.ts";
+import { number, percent, plural, sentence } from "../words.ts";
+
+function Command({ line }: { line: string }) {
+  const copy = () =>
+    navigator.clipboard?.writeText(line).then(
+      () => say("Copied."),
+      () => say("Select the line and copy it."),
+    );
+  return (
+    <span class="command">
+      <code tabIndex={0}>{line}</code>
+      {navigator.clipboard && (
+        <button type="button" onClick={() => void copy()}>
+          Copy
+        </button>
+      )}
+    </span>
+  );
+}
+
+/** What the features are. On the label view only where better ones would spare labels, until somebody has read it. */
+export function FeaturesLine({ once = false }: { once?: boolean }) {
+  const note = status.value?.features;
+  if (!note) return null;
+  if (once) {
+    const name = `${status.value?.project} ${note.encoder}`;
+    if (!note.is_weak || dismissed.value.includes(name)) return null;
+    return (
+      <div class="note" role="note" data-testid="features-note">
+        <p>
+          <b>Features: {note.what}</b>
+          {note.advice && `: ${note.advice}`}.
+        </p>
+        {note.command && <Command line={note.command} />}
+        <button
+          type="button"
+          class="quiet"
+          data-testid="features-dismiss"
+          onClick={() => (dismissed.value = [...dismissed.value, name].slice(-50))}
+        >
+          I know
+        </button>
+      </div>
+    );
+  }
+  return (
+    <div class={note.is_weak ? "note" : "note plain-note"} role="note" data-testid="features">
+      <p>
+        <b>Features: {note.what}</b>
+        {note.is_weak && note.advice && `: ${note.advice}`}.
+      </p>
+      {note.is_weak && note.command && <Command line={note.command} />}
+    </div>
+  );
+}
+
+/** How far confidences can be believed. */
+export function CalibrationLine() {
+  const found = status.value?.calibration;
+  return found ? (
+    <p class="faint small" data-testid="calibration">
+      {found.sentence}
+    </p>
+  ) : null;
+}
+
+/** What the audit items can show, and the offer to have more of them where "enough" could not come otherwise. */
+export function AuditOffer() {
+  const [busy, setBusy] = useState(false);
+  const plan = status.value?.audit;
+  if (!plan || plan.raise_to === null) return null;
+  const raise = async () => {
+    setBusy(true);
+    await raiseAuditShare(plan.raise_to as number);
+    setBusy(false);
+  };
+  return (
+    <div class="note plain-note" role="note" data-testid="audit-offer">
+      <p>{plan.line}</p>
+      <button type="button" data-testid="raise-audit-share" disabled={busy} onClick={() => void raise()}>
+        Raise the audit share from {percent(plan.share)} to {percent(plan.raise_to)}
+      </button>
+    </div>
+  );
+}
+
+const named = ({ names, count }: Folders) =>
+  names.slice(0, 8).join(", ") + (count > names.length ? ` and ${number(count - names.length)} more` : "");
+
+function FolderButtons({ folders }: { folders: Folders }) {
+  const [busy, setBusy] = useState(false);
+  const decide = async (labels: boolean) => {
+    setBusy(true);
+    await decideFolders(labels);
+    setBusy(false);
+  };
+  const likelier = folders.looks === null;
+  const options = [
+    { labels: true, words: "Classes: label each image by its folder", testid: "folders-classes" },
+    { labels: false, words: "Just folders: label nothing yet", testid: "folders-only" },
+  ].sort((a) => (a.labels === likelier ? -1 : 1));
+  return (
+    <div class="row left">
+      {options
+        .filter(({ labels }) => folders.taken_for !== (labels ? "classes" : "folders"))
+        .map(({ labels, words, testid }, i) => (
+          <button
+            type="button"
+            key={testid}
+            class={i === 0 && folders.taken_for === "undecided" ? "main" : ""}
+            data-testid={testid}
+            disabled={busy}
+            onClick={() => void decide(labels)}
+          >
+            {words}
+          </button>
+        ))}
+    </div>
+  );
+}
+
+/** Before anything is labelled: are the folders classes? */
+export function FolderQuestion() {
+  const folders = status.value?.folders;
+  if (!folders || folders.taken_for !== "undecided") return null;
+  return (
+    <div class="card" data-testid="folder-question">
+      <h1>{plural(folders.count, "folder")}: classes, or just folders?</h1>
+      <p>
+        <b>{named(folders)}</b>
+      </p>
+      <p>
+        {folders.looks && `${sentence(folders.looks)} `}
+        {plural(folders.items, "image lies", "images lie")} in them
+        {folders.loose > 0 && `, and ${number(folders.loose)} beside them`}. You can change this until somebody labels.
+      </p>
+      <FolderButtons folders={folders} />
+    </div>
+  );
+}
+
+/** Once it is decided: what the folders are taken for, and the way back. */
+export function FolderLine() {
+  const folders = status.value?.folders;
+  if (!folders || folders.taken_for === "undecided") return null;
+  return (
+    <div class="setting wrap" data-testid="folder-line">
+      <span>
+        {plural(folders.count, "folder is", "folders are")} taken for {folders.taken_for === "classes" ? "classes" : "folders"}
+        <small>{named(folders)}</small>
+      </span>
+      <FolderButtons folders={folders} />
+    </div>
+  );
+}

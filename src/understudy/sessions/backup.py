@@ -1,0 +1,181 @@
+"""A copy of a project in one file, made while people label, and a project made of such a file again.
+
+The log is read first, up to its last event of that moment: since it only grows, that is a state the project was in.
+What the log refers to was written before the event that refers to it, so it is there when it is copied afterwards.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final
+
+from understudy.data.files import atomic_file, atomic_folder, is_draft, write_atomically
+from understudy.errors import Conflict, UnderstudyError, UsageError
+from understudy.messages import count_of, list_some
+from understudy.projects.project_file import FILE, existing_folder, name_of, read_info, store_url_of
+from understudy.projects.project_file import LOG as SQLITE_LOG
+from understudy.sessions.backup_file import (
+    FILES,
+    FOLDERS,
+    LOG,
+    BackupReader,
+    BackupWriter,
+    Manifest,
+    blocks_of,
+    errors_of_backup,
+    log_lines,
+    open_backup,
+)
+from understudy.sessions.log.events import Event
+from understudy.sessions.log.log import EventLog
+from understudy.sessions.opening import require_log
+from understudy.store_urls import SQLITE, full_url, kept_url, sqlite_url, without_password
+from understudy.version import __version__
+
+SUFFIX: Final = ".backup.zip"
+HASH: Final = re.compile("[0-9a-f]{64}")  # by which an event refers to a file in `artifacts`
+PRIVATE: Final = 0o600  # a backup holds people's names and what they labelled
+ITEMS: Final = FILES[1]
+
+
+def back_up(source: str, file: Path | None = None, *, store: str | None = None) -> Iterator[str]:
+    """Copy a project into one file, also while people label; lines that say what became of it.
+
+    The file is written whole or not at all, and read once more before it takes its place. A backup of the same project
+    that is there already is replaced; any other file is not.
+    """
+    folder = existing_folder(source)
+    info = read_info(folder)
+    url = store_url_of(folder, info.store, store)
+    if not (folder / ITEMS).exists():
+        raise UsageError(f"{folder} was never labelled; begin with: understudy label {folder}")
+    require_log(folder, url, info.identity)
+    now = datetime.now(UTC)
+    path = _path_of_backup(file, f"{name_of(folder)}-{now:%Y%m%d-%H%M%S}{SUFFIX}", info.identity)
+    with closing(EventLog.open(url, info.identity, read_only=True)) as log:
+        last = log.last()
+        if not last:
+            raise UsageError(f"{folder} was never labelled; begin with: understudy label {folder}")
+        with atomic_file(path, mode=PRIVATE, parents=True) as draft:
+            writer, wanted = BackupWriter(draft), set[str]()
+            events = takewhile(lambda event: event.seq <= last, log.read())
+            writer.add(LOG, log_lines(_note_files(events, wanted)))
+            _add_files(writer, folder)
+            about = {"name": info.name, "identity": info.identity, "version": __version__}
+            manifest = writer.finish(**about, made_at=now.isoformat(timespec="seconds"), events=last)
+            draft.flush()
+            with open_backup(Path(draft.name)) as written:
+                written.verify()
+    yield f"{path}: {path.stat().st_size:,} bytes, {count_of(last, 'event')}, {count_of(len(manifest.files), 'file')}"
+    kept = {name.partition("/")[2].partition(".")[0] for name in manifest.files if name.startswith("artifacts/")}
+    if missing := sorted(wanted - kept):
+        shown = list_some([f"{name[:12]}…" for name in missing])
+        yield f"left out, since it is missing in the project: {shown}"
+    yield f"back again with: understudy restore {path} NEW-FOLDER"
+
+
+def _path_of_backup(file: Path | None, usual: str, identity: str) -> Path:
+    """Where the backup goes: the file given, or one of the usual name in the folder given or here."""
+    if file is None or file.is_dir():
+        return (Path() if file is None else file) / usual
+    if file.exists():
+        try:
+            with open_backup(file) as found:
+                is_same = found.manifest.identity == identity
+        except UnderstudyError:
+            is_same = False
+        if not is_same:
+            raise UsageError(f"{file} is there and is not a backup of this project; give another name")
+    return file
+
+
+def _note_files(events: Iterator[Event], wanted: set[str]) -> Iterator[Event]:
+    """The events as they are; the files that they refer to are noted."""
+    for event in events:
+        if event.kind == "trained":
+            wanted.update(value for value in event.data.values() if isinstance(value, str) and HASH.fullmatch(value))
+        yield event
+
+
+def _add_files(writer: BackupWriter, folder: Path) -> None:
+    """Write the files of a project; Conflict where it was opened or changed meanwhile, so that they may not fit."""
+    for name in FILES:
+        if (folder / name).exists():
+            writer.add(name, blocks_of(folder / name))
+    try:
+        for inner in FOLDERS:
+            paths = sorted((folder / inner).iterdir()) if (folder / inner).is_dir() else []
+            for path in paths:
+                if path.is_file() and not is_draft(path.name) and not path.name.startswith("."):
+                    writer.add(f"{inner}/{path.name}", blocks_of(path))
+        is_same = all(_digest(folder / name) == writer.files[name][1] for name in (FILE, ITEMS))
+    except FileNotFoundError:
+        is_same = False
+    if not is_same:
+        raise Conflict(f"{folder} was changed while it was copied; run this again")
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def restore_backup(file: Path, folder: Path, *, store: str | None = None) -> Iterator[str]:
+    """Make the project of a backup in a new folder; lines that say what became of it.
+
+    Everything is checked before the folder appears. Without `store` the log goes where it was: into the folder, or
+    into the same PostgreSQL database; never over a log that is there.
+    """
+    folder = folder.expanduser()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is there already; give a folder that is new or empty")
+    own = sqlite_url(folder.absolute() / SQLITE_LOG)
+    wanted = None if store is None else full_url(store)
+    with open_backup(file) as backup, atomic_folder(folder) as draft:
+        manifest = backup.manifest
+        _extract(backup, draft)
+        about = _read_project_file(draft / FILE, str(file))
+        was = about.get("store")
+        url = wanted or (own if was is None or str(was).startswith(SQLITE) else str(was))
+        about["store"] = None if url == own else kept_url(url)
+        write_atomically(draft / FILE, (json.dumps(about, indent=1, ensure_ascii=True) + "\n").encode())
+        _store_events(sqlite_url(draft / SQLITE_LOG) if url == own else url, manifest, backup.events())
+    info = read_info(folder)
+    where = folder if url == own else without_password(url)
+    yield f"{folder}: {info.name}, as it was at {manifest.made_at}; {count_of(manifest.events, 'event')} in {where}"
+    if info.origin.name is None and info.origin.find(folder) is None:
+        yield f"its data is not at {info.origin}; open it with: understudy label DATA --project {folder}"
+    else:
+        yield f"go on with: understudy label {folder}"
+
+
+def _extract(backup: BackupReader, draft: Path) -> None:
+    for name in backup.manifest.files:
+        if name != LOG:
+            mode = PRIVATE if name == "tokens.json" else None
+            write_atomically(draft / name, backup.blocks(name), mode=mode, parents=True)
+
+
+def _read_project_file(path: Path, name: str) -> dict[str, Any]:
+    with errors_of_backup(name):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError(f"{FILE} is not what it was")
+    read_info(path.parent)  # an error where this version cannot open it
+    return found
+
+
+def _store_events(url: str, manifest: Manifest, events: list[Event]) -> None:
+    """Store the events in a log that is empty, all or none."""
+    with closing(EventLog.open(url, manifest.identity)) as log:
+        log.lock()
+        if there := log.last():
+            raise Conflict(
+                f"{log.store.name} has a log of this project already ({count_of(there, 'event')}), which is kept; "
+                "give --store another database, or sqlite:///FOLDER/log.sqlite3"
+            )
+        log.append(*events)

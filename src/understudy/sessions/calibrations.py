@@ -1,0 +1,95 @@
+"""How far a project's probabilities can be believed: temperatures fitted to its audit items.
+
+The last model's own, for exports, follows from the log: what cross-fitting found when it was trained, corrected by the
+audit items that have an answer. What is shown between two trainings is the surrogate's, whose means move with every
+label; it has a temperature of its own, fitted in the same way. Neither takes part in choosing items.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from understudy.learners.calibration import AUDIT_ITEMS_NEEDED, Calibration, calibrate_model, calibrate_surrogate
+from understudy.sessions.audit import counted_rows
+from understudy.sessions.record import Record
+
+MEANS_FLOOR: Final = 1e-9  # of a surrogate's mean, which may lie a little below 0
+FOLDS: Final = 5  # of a cross-fitting while there are few audit items
+FOLDS_BESIDE_AUDITS: Final = 3  # when audit items say enough to correct it
+ROWS_COMPARED: Final = 500  # of a pool, about so many, on which surrogate and model are to be equally confident
+MAX_AUDIT_ITEMS: Final = 300  # from which on audit items need no help
+
+
+def folds_for(audited: int) -> int:
+    """In how many folds the next training cross-fits a temperature, with so many audit items answered; 0 for none."""
+    if audited < AUDIT_ITEMS_NEEDED:
+        return FOLDS
+    return FOLDS_BESIDE_AUDITS if audited < MAX_AUDIT_ITEMS else 0
+
+
+def audit_labels(record: Record) -> dict[int, int]:
+    """The audit items that were asked and answered by the annotator they were given to, with their labels."""
+    asked = record.asked["audit"].keys()
+    answers = {item: label for item in asked if (label := record.audit_label(item)) is not None}
+    counted = counted_rows(record.audit_draws, asked, answers.keys() - record.bad.keys())
+    return {item: answers[item] for item in counted}
+
+
+def class_shares(means: np.ndarray) -> np.ndarray:
+    """The surrogate's means as shares of the classes: means may lie a little outside 0 to 1."""
+    shares = np.clip(np.asarray(means, np.float64), MEANS_FLOOR, None)
+    return shares / shares.sum(1, keepdims=True)
+
+
+def calibration_of_model(probs: np.ndarray, labels: Mapping[int, int], training: Mapping[str, Any]) -> Calibration:
+    """The calibration of a model by its predictions for the pool, the audit labels, and the data of its training."""
+    rows, given = _rows_within(labels, len(probs))
+    return calibrate_model(probs[rows], given, cross_fit_in(training))
+
+
+def cross_fit_in(training: Mapping[str, Any]) -> tuple[float, int] | None:
+    """The temperature that cross-fitting found and on how many items. None in logs of the version before."""
+    kept = training.get("calibration")
+    return (float(kept["temperature"]), int(kept["items"])) if isinstance(kept, Mapping) else None
+
+
+def _rows_within(labels: Mapping[int, int], n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Audit rows below `n_rows` and their labels: items that came later have no prediction."""
+    rows = np.array([row for row in labels if row < n_rows], np.int64)
+    return rows, np.array([labels[row] for row in rows.tolist()], np.int64)
+
+
+def _unlabelled_rows(record: Record, n_rows: int) -> np.ndarray:
+    """Some rows below `n_rows` that no model was trained on, spread evenly over the pool."""
+    is_free = np.ones(record.n_items, bool)
+    is_free[list(record.usable)] = False
+    rows = np.flatnonzero(is_free[:n_rows])
+    return rows[:: max(1, len(rows) // ROWS_COMPARED)]
+
+
+class ShownCalibration:
+    """The calibration of what is shown, fitted again only when there is another model or another audit answer."""
+
+    def __init__(self) -> None:
+        self._key: tuple[Any, ...] | None = None
+        self._shown = Calibration()
+
+    def refresh(
+        self,
+        record: Record,
+        labels: Mapping[int, int],
+        probs: np.ndarray | None,
+        predict: Callable[[np.ndarray], np.ndarray],
+    ) -> Calibration:
+        """The calibration for these audit labels; `predict` gives the surrogate's means for rows of the pool."""
+        if probs is None or not record.trainings:
+            return Calibration()
+        training = record.trainings[-1]
+        key = (training.seq, training.data["predictions"], tuple(labels.items()))
+        if key != self._key:
+            model = calibration_of_model(probs, labels, training.data)
+            rows = _unlabelled_rows(record, len(probs))
+            shares = class_shares(predict(rows)) if len(rows) else np.zeros((0, 1))
+            self._shown, self._key = calibrate_surrogate(shares, probs[rows], model), key
+        return self._shown

@@ -1,0 +1,121 @@
+"""Changing the settings of a project: the event that a change is, and how settings are shown to people."""
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+from understudy.learners.registry import LEARNERS
+from understudy.messages import count_of
+from understudy.projects.settings import (
+    FIXED,
+    FLAGS,
+    MEANINGS,
+    NAMES,
+    NUMBER_RANGES,
+    WHOLE_NUMBER_RANGES,
+    Settings,
+    check_changes,
+)
+from understudy.sessions.audit import ROUNDING, more_audit_rows
+from understudy.sessions.log.events import Event
+from understudy.sessions.record import Record
+from understudy.sessions.replies import ProjectSettings, SettingShown
+
+
+def settings_event(
+    record: Record, changes: Mapping[str, Any], annotator: str | None = None, key: str | None = None
+) -> Event | None:
+    """The event that changes these settings; None where they are as asked for already.
+
+    A higher audit share makes more audit items of the rows that never had a label; the earlier ones stay. A lower one
+    only asks for them less often: what a model was not trained on may measure it at any time.
+    """
+    wanted = check_changes(changes)
+    before = record.settings.to_json()
+    if all(before[name] == value for name, value in wanted.items()):
+        return None
+    rows: tuple[int, ...] = ()
+    if wanted.get("audit_share", 0.0) > record.settings.audit_share:
+        rows = _draw_audit_rows(record, wanted["audit_share"])
+    return Event("settings_changed", None, annotator, key, {"settings": wanted, "audit": list(rows)})
+
+
+def _draw_audit_rows(record: Record, share: float) -> tuple[int, ...]:
+    """The rows that become audit items when the share is raised."""
+    free = _never_labelled(record)
+    of_source = sum(
+        not record.is_audit(item) and all(mark.source == "import" for mark in marks.values())
+        for item, marks in record.labels.items()
+    )
+    missing = ceil(share * (record.n_items - of_source) - ROUNDING) - len(record.audit_rows)
+    return more_audit_rows(free, max(0, missing), record.settings.seed, len(record.audit_draws))
+
+
+def _never_labelled(record: Record) -> list[int]:
+    """The rows that may become audit items: no model was ever trained on them, and nobody is at them now."""
+    had_label = {
+        event.item
+        for events in record.events_by_annotator.values()
+        for event in events
+        if event.kind in ("labelled", "relabelled")
+    }
+    out = {*had_label, *record.leases, *record.bad, *record.unknown}
+    return [row for row in range(record.n_items) if row not in out and not record.is_audit(row)]
+
+
+def describe_change(event: Event, before: Settings, record: Record) -> list[str]:
+    """What a stored change means, in sentences; `before` are the settings until then, `record` is that after it."""
+    changed = event.data["settings"]
+    lines = []
+    if "audit_share" in changed and changed["audit_share"] != before.audit_share:
+        lines.append(_describe_audit(len(event.data["audit"]), changed["audit_share"], before.audit_share, record))
+    if "learner" in changed and changed["learner"] != before.learner:
+        lines.append(f"The next model is trained with {changed['learner']}; those before stay as they are.")
+    return lines
+
+
+def _describe_audit(added: int, share: float, before: float, record: Record) -> str:
+    if share < before:
+        return f"Audit items are asked for less often; the {len(record.audit_rows):,} that were drawn stay."
+    wanted = ceil(share * record.n_items - ROUNDING)
+    if not added:
+        return f"No audit items were added: {count_of(record.audit_rows, 'item')} were drawn already."
+    labelled = len(record.usable)
+    line = f"{count_of(added, 'more audit item')}, a random sample of those that nobody has labelled"
+    if labelled:
+        line += f"; the {count_of(labelled, 'item')} that models learn from cannot measure them any more"
+    if len(record.audit_rows) < wanted and not _never_labelled(record):
+        line += ", so there are fewer than asked for"
+    return f"{line}."
+
+
+def show_settings(settings: Settings, notes: list[str] | None = None) -> ProjectSettings:
+    """All settings, with what each means, what it may be, and why it stays if it does."""
+    values, defaults = settings.to_json(), Settings().to_json()
+    shown = [
+        SettingShown(
+            name=name,
+            value=values[name],
+            default=defaults[name],
+            meaning=MEANINGS[name],
+            kind=_kind_of(name),
+            least=_range_of(name)[0],
+            most=_range_of(name)[1],
+            choices=list(LEARNERS) if name == "learner" else None,
+            fixed=FIXED.get(name),
+        )
+        for name in NAMES
+    ]
+    return ProjectSettings(shown, notes or [])
+
+
+def _kind_of(name: str) -> str:
+    if name in NUMBER_RANGES:
+        return "number"
+    if name in WHOLE_NUMBER_RANGES:
+        return "whole number"
+    return "flag" if name in FLAGS else "choice" if name == "learner" else "text"
+
+
+def _range_of(name: str) -> tuple[float | None, float | None]:
+    return NUMBER_RANGES.get(name) or WHOLE_NUMBER_RANGES.get(name) or (None, None)
