@@ -41,7 +41,7 @@ from understudy.data.encoders.protocol import identity_of
 from understudy.errors import UnderstudyError
 from understudy.learners.model_files import load_model
 from understudy.learners.registry import make_learner
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.sessions import learning as learning_module
 from understudy.sessions.calibrations import audit_labels, class_shares, folds_for
 from understudy.sessions.label_rows import collect_labels

@@ -39,7 +39,7 @@ import numpy as np
 from PIL import Image
 
 from understudy.errors import UnderstudyError
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.sessions.opening import open_session
 from understudy.sessions.session import Session
 from understudy.sessions.training.trainer import Trainer

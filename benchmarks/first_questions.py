@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.sessions.opening import open_session
 from understudy.sessions.session import Session
 

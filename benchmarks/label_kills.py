@@ -33,7 +33,7 @@ import numpy as np
 import torch
 
 from understudy.core.surrogate import Surrogate
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.sessions.chooser import Chooser
 from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog

@@ -23,10 +23,14 @@ import numpy as np
 from PIL import Image
 from pyarrow import parquet
 
-from understudy.projects.project import create_or_open
 from understudy.sessions.opening import open_session
 from understudy.sessions.session import Session
 from understudy.sessions.transfer import export_labels
+
+try:
+    from understudy.projects.opening import create_or_open
+except ImportError:  # where older commits have it
+    from understudy.projects.project import create_or_open  # type: ignore[attr-defined,no-redef]
 
 TABLES = ("csv", "jsonl", "parquet", "labelstudio", "prodigy", "folders")
 OF_MODEL = ("predictions-csv", "predictions-jsonl", "predictions-parquet", "model")

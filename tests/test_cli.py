@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from understudy import UnderstudyError, __version__
 from understudy.cli import app, main
 from understudy.experiments import demo
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.sessions.opening import open_session
 from understudy.strategies.registry import STRATEGIES
 

@@ -370,7 +370,7 @@ def label(
         raise UsageError("there is nothing to label; give a PATH, or --demo to try it on digits")
     from understudy.data.columns import parse_columns
     from understudy.learners.registry import make_learner
-    from understudy.projects.project import create_or_open
+    from understudy.projects.opening import create_or_open
     from understudy.sessions.opening import check_begin
     from understudy.web.access import access_for, check_access
     from understudy.web.server import Address, check_address, serve
@@ -455,7 +455,7 @@ def settings(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
     """Show the settings of a project, or change some. While it is served, change them on its page."""
-    from understudy.sessions.stored_settings import change_settings, list_settings, settings_table
+    from understudy.sessions.settings_changes import change_settings, list_settings, settings_table
 
     _find_modules_here()
     shown = change_settings(project, changes, store=store) if changes else list_settings(project, store=store)

@@ -12,7 +12,7 @@ from understudy.data.encoders import make_encoder
 from understudy.data.faults import ItemFault
 from understudy.data.feature_store import open_store
 from understudy.data.items import content_of
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 
 SMALL = "pixels?size=4"
 

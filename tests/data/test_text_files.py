@@ -7,7 +7,7 @@ from PIL import Image
 
 from understudy import load
 from understudy.errors import UnderstudyError, UsageError
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 
 
 def test_a_text_file_is_one_text_a_line(tmp_path: Path) -> None:

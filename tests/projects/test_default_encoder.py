@@ -12,7 +12,7 @@ from tests.sessions.label_data import images, prepared, texts
 from understudy.data.encoders import choice, found_models
 from understudy.data.encoders.choice import DEFAULTS, default_encoder, describe_features
 from understudy.errors import UnderstudyError
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 
 import_or_leave_out("onnxruntime")
 import_or_leave_out("tokenizers")

@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from understudy.projects.folder_question import FolderQuestion, folder_question
-from understudy.projects.project import Project, create_or_open
+from understudy.projects.opening import create_or_open
+from understudy.projects.project import Project
 from understudy.projects.source_data import open_source
 
 CLASSES = ("cat", "dog", "fox")

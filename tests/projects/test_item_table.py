@@ -18,7 +18,7 @@ from understudy.data.pinned_images import real_paths
 from understudy.data.sources import load
 from understudy.errors import UnderstudyError
 from understudy.projects import item_table
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 
 SMALL = "pixels?size=4"
 
@@ -56,7 +56,7 @@ def test_a_kill_between_features_and_items_leaves_the_pool_as_it_was(photos: Pat
     images(photos, ["a.png"], first=10)
     code = (
         "import os, signal, sys\nfrom understudy.projects import item_table\n"
-        "from understudy.projects.project import create_or_open\n"
+        "from understudy.projects.opening import create_or_open\n"
         "item_table.atomic_file = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "create_or_open(sys.argv[1]).prepare()\n"
     )

@@ -13,7 +13,7 @@ from PIL import Image
 from tests.sessions.label_data import images, pixels, prepared, texts
 from understudy.data.features import digest_of
 from understudy.errors import UnderstudyError, UsageError
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.store_urls import kept_url
 
 SMALL = "pixels?size=4"
@@ -196,7 +196,7 @@ def test_a_kill_while_features_are_made_loses_nothing(photos: Path, moment: str)
     }
     code = (
         "import os, signal, sys\nfrom understudy.projects import item_table\n"
-        "from understudy.projects.project import create_or_open\n"
+        "from understudy.projects.opening import create_or_open\n"
         f"project = create_or_open(sys.argv[1], encoder={SMALL!r}, classes=['x'])\n{hooks[moment]}\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(photos)], check=False)

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from understudy.projects.project import Project, create_or_open
+from understudy.projects.opening import create_or_open
+from understudy.projects.project import Project
 
 
 def image(seed: int, size: int = 6) -> Image.Image:

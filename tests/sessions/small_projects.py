@@ -14,7 +14,7 @@ import numpy as np
 from tests.sessions.label_data import images
 from tests.waiting import wait_until
 from understudy.core.surrogate import Surrogate
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.opening import open_session

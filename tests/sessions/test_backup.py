@@ -21,10 +21,9 @@ from tests.waiting import wait_until
 from tests.web.serving import served
 from understudy.cli import app
 from understudy.errors import Conflict, UnderstudyError, UsageError
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.projects.project_file import read_info
-from understudy.sessions.backup import back_up, restore_backup
-from understudy.sessions.backup_file import FILES, FOLDERS, open_backup
+from understudy.sessions.backup import FILES, FOLDERS, back_up, open_backup, restore_backup
 from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.opening import open_session

@@ -18,7 +18,7 @@ from understudy.data.embedding import embed
 from understudy.data.encoders import make_encoder
 from understudy.data.sources import load
 from understudy.errors import Conflict, UnderstudyError
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.projects.project_file import read_info
 from understudy.sessions.encoder_change import change_encoder
 from understudy.sessions.opening import open_session

@@ -9,7 +9,8 @@ import pytest
 from tests.projects.test_folder_question import CLASSES, fill
 from tests.sessions.small_projects import CALM, after_a_kill, require_in_step, stored_events
 from understudy.errors import Conflict
-from understudy.projects.project import Project, create_or_open
+from understudy.projects.opening import create_or_open
+from understudy.projects.project import Project
 from understudy.sessions.opening import open_session
 from understudy.sessions.session import Session
 

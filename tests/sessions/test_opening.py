@@ -10,7 +10,7 @@ from tests.sessions.label_data import images
 from tests.sessions.small_projects import CALM, SMALL, copied, label_next, opened, require_in_step, stored_events
 from tests.waiting import wait_until
 from understudy.errors import Conflict, UnderstudyError
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.opening import open_session
 from understudy.sessions.transfer import export_labels

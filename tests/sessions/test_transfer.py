@@ -11,7 +11,8 @@ from PIL import Image
 
 from tests.sessions.commands import command
 from understudy.errors import Conflict, NotFound, UnderstudyError, UsageError
-from understudy.projects.project import Project, create_or_open
+from understudy.projects.opening import create_or_open
+from understudy.projects.project import Project
 from understudy.sessions.opening import open_session
 
 

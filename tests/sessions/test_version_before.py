@@ -65,7 +65,7 @@ def forget_the_method(folder: Path) -> None:
 
 
 def test_a_new_project_names_its_method_and_takes_its_number_of_basis_points(tmp_path: Path) -> None:
-    from understudy.projects.project import create_or_open
+    from understudy.projects.opening import create_or_open
 
     create_or_open(demo=True, project=tmp_path / "digits", device="cpu")
     written = json.loads((tmp_path / "digits" / "project.json").read_text())

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.sessions.opening import open_session
 from understudy.sessions.session import Session
 from understudy.web.access import Access

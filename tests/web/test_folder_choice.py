@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.projects.test_folder_question import CLASSES, fill
 from tests.web.serving import Served, served
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.sessions.opening import open_session
 from understudy.sessions.session import Session
 from understudy.web.session_holder import SessionHolder

@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 from tests.web import browser
 from tests.web.browser import another_tab, desk, events
 from tests.web.serving import Served, opened, served
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.sessions.opening import open_session
 from understudy.sessions.session import Session
 from understudy.web.session_holder import SessionHolder

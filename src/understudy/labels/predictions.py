@@ -26,8 +26,7 @@ from understudy.data.tables import READERS, read_table
 from understudy.errors import UnderstudyError, UsageError
 from understudy.labels.export_data import ExportData
 from understudy.labels.matching import Matcher
-from understudy.labels.spreadsheet_cells import unescape_formulas
-from understudy.labels.streams import ROWS_PER_BATCH, csv_stream, jsonl_stream, parquet_stream
+from understudy.labels.streams import ROWS_PER_BATCH, csv_stream, jsonl_stream, parquet_stream, unescape_formulas
 from understudy.messages import list_some, reason_of
 
 DECIMALS: Final = 6  # of probabilities that are written as text

@@ -1,8 +1,12 @@
-"""Streams of bytes in CSV, JSONL, Parquet and zip, for files and downloads alike: no export is held in memory."""
+"""Streams of bytes in CSV, JSONL, Parquet and zip, for files and downloads alike: no export is held in memory.
+
+Formulas in the cells of a CSV file are escaped on export, so that no spreadsheet runs them, and unescaped on import.
+"""
 
 import csv
 import io
 import json
+import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -11,14 +15,20 @@ from typing import Any, Final, TypeVar
 import pyarrow
 from pyarrow import parquet
 
-from understudy.labels.spreadsheet_cells import escape_formulas
-
 ROWS_PER_BATCH: Final = 5000
 JSON: Final = json.JSONEncoder(ensure_ascii=False)
 # Without it spreadsheets assume an old encoding and garble names. pandas, polars, DuckDB and our own import skip it;
 # for other readers there are JSONL and Parquet.
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 ZIP_TIME: Final = (1980, 1, 1, 0, 0, 0)  # of every file in a zip, so that the same labels make the same bytes
+# What a spreadsheet may take for the start of a formula, with the full-width forms that some of them treat alike.
+FORMULA_STARTS: Final = re.escape("=+-@＝＋－＠")
+# In many locales spreadsheets split a line at these too, whatever the quotes: what follows begins another cell.
+CELL_ENDS: Final = ";\t\r\n"
+BEFORE_FORMULA: Final = re.compile(f"\\A(?='*[{FORMULA_STARTS}\t\r\n])|(?<=[{CELL_ENDS}])(?=[\"']*[{FORMULA_STARTS}])")
+ESCAPE: Final = re.compile(f"\\A'(?='*[{FORMULA_STARTS}\t\r\n])|(?<=[{CELL_ENDS}])'(?=[\"']*[{FORMULA_STARTS}])")
+SUSPECT_STARTS: Final = frozenset("=+-@＝＋－＠'\t\r\n")
+SUSPECT_ANYWHERE: Final = frozenset(CELL_ENDS)
 T = TypeVar("T")
 
 
@@ -61,6 +71,25 @@ def _csv_cell(value: Any) -> Any:
     if isinstance(value, str):
         return escape_formulas(value)
     return str(value).lower() if isinstance(value, bool) else value
+
+
+def escape_formulas(cell: str) -> str:
+    """The cell with an apostrophe before what would be a formula: spreadsheets show what follows as text.
+
+    Where apostrophes precede a formula already, one more is added, so that `unescape_formulas` always restores the
+    original.
+    """
+    return BEFORE_FORMULA.sub("'", cell) if _is_suspect(cell) else cell
+
+
+def unescape_formulas(cell: str) -> str:
+    """The cell that `escape_formulas` was given."""
+    return ESCAPE.sub("", cell) if _is_suspect(cell) else cell
+
+
+def _is_suspect(cell: str) -> bool:
+    """Whether a cell needs a closer look at all; most do not, and this is faster than the expressions."""
+    return cell[:1] in SUSPECT_STARTS or not SUSPECT_ANYWHERE.isdisjoint(cell)
 
 
 def jsonl_stream(entries: Iterable[dict[str, Any]]) -> Iterator[bytes]:

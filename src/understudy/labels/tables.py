@@ -25,8 +25,7 @@ from understudy.labels.imported_labels import (
     seconds_since_1970,
 )
 from understudy.labels.matching import Matcher, combine_clues
-from understudy.labels.spreadsheet_cells import unescape_formulas
-from understudy.labels.streams import csv_stream, jsonl_stream, parquet_stream
+from understudy.labels.streams import csv_stream, jsonl_stream, parquet_stream, unescape_formulas
 from understudy.messages import list_some
 
 log = logging.getLogger(__name__)

@@ -1,9 +1,9 @@
-"""The features of a project's new items: the encoder by its name, and what it made."""
+"""The features of a project's items: the encoder by its name, and what it made of new items or of all."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,7 +15,10 @@ from understudy.data.faults import Fault
 from understudy.data.features import replace_unwritable
 from understudy.data.items import Kind
 from understudy.data.pool import Pool
-from understudy.errors import UsageError
+from understudy.errors import UnderstudyError, UsageError
+from understudy.messages import count_of
+
+MAX_MISSING_SHARE: Final = 0.1  # of items that may be unreadable when the encoder is changed
 
 
 def encoder_for(name: str, kind: Kind, device: str) -> Encoder:
@@ -55,3 +58,26 @@ def compute_features(
     rows = {name: row for row, name in enumerate(map(replace_unwritable, pool.ids))}
     used = pool.take([rows[name] for name in table["id"].to_pylist()])
     return EmbeddedItems(used, features, marks, list(made.faults))
+
+
+def recompute_features(
+    pool: Pool, encoder: Encoder, folder: Path, *, source: str, draws_bar: bool
+) -> tuple[np.ndarray, int]:
+    """Features of all items of a pool in its order, by another encoder; and how many items had to get the mean."""
+    made = compute_features(
+        Pool(pool.ids, items=pool.items), encoder, folder, source=source, draws_bar=draws_bar,
+        on_progress=lambda *_: None, on_wait=lambda: None,
+    )  # fmt: skip
+    rows = {name: row for row, name in enumerate(map(replace_unwritable, pool.ids))}
+    known = np.array([rows[replace_unwritable(name)] for name in made.pool.ids], np.int64)
+    missing = len(pool) - len(known)
+    if missing > MAX_MISSING_SHARE * len(pool):
+        unused = next(fault for fault in made.faults if not fault.used)
+        raise UnderstudyError(
+            f"{missing:,} of {count_of(pool.ids, 'item')} cannot be encoded, the first: {unused}; "
+            "the features of before stay in use"
+        )
+    features = np.empty((len(pool), encoder.dim), np.float32)
+    features[:] = np.asarray(made.features, np.float64).mean(0)
+    features[known] = made.features
+    return features, missing

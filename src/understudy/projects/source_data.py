@@ -37,6 +37,11 @@ class SourceData:
     def kind(self) -> Kind:
         return "text" if self.pool.items is None else self.pool.items.kind
 
+    def require_items(self) -> None:
+        """Refuse data that has features only."""
+        if self.pool.items is None:
+            raise UsageError(f"{self.name} has features and no items, so there is nothing to encode; keep its features")
+
     def stamp(self, row: int) -> Stamp | None:
         """What changes when an item changes: the stamp of its file, or of the file that holds all."""
         own = None if self.pool.items is None else self.pool.items.stamp(row)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from understudy.errors import Conflict
 from understudy.messages import count_of
-from understudy.projects.project import create_or_open
+from understudy.projects.opening import create_or_open
 from understudy.projects.project_file import existing_folder
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.opening import open_session, require_log

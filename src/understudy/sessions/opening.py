@@ -13,7 +13,8 @@ from understudy.data.files import is_draft
 from understudy.errors import Conflict, NotFound, UnderstudyError
 from understudy.labels.predictions import check_predictions, read_predictions
 from understudy.projects.folder_question import describe_choice
-from understudy.projects.project import Project, ProjectBegin
+from understudy.projects.opening import ProjectBegin
+from understudy.projects.project import Project
 from understudy.projects.settings import Settings
 from understudy.sessions import audit
 from understudy.sessions.log.events import SOURCE_ANNOTATOR, Event

@@ -15,6 +15,7 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.spatial.distance import cdist
 
 from understudy.errors import UnderstudyError
+from understudy.sessions.record import Record
 
 LABEL_NOISE: Final = 0.1  # variance of a label: any of them may be wrong, so a single neighbour never decides
 WIDTHS: Final = (0.25, 0.35, 0.5, 0.7, 1.0)  # in mean distances; the one that predicts the labels best is taken
@@ -25,6 +26,23 @@ LEAST_SURPRISE: Final = 0.3  # from which a label is worth a second look
 STREAM: Final = 0x72657669
 
 
+@dataclass(frozen=True, eq=False)
+class LabelsToReview:
+    """The labels of a moment, copied, so that they can be judged while others go on labelling."""
+
+    rows: Int[np.ndarray, "q"]
+    labels: Int[np.ndarray, "q"]
+    kept: Mapping[int, int]  # those that a review found right, by row
+    n_classes: int
+    seed: int
+
+    @classmethod
+    def of(cls, record: Record) -> "LabelsToReview":
+        known = record.training_rows()
+        rows, labels = np.array(list(known), np.int64), np.array(list(known.values()), np.int64)
+        return cls(rows, labels, dict(record.kept), len(record.classes), record.settings.seed)
+
+
 @dataclass(frozen=True)
 class Suspect:
     """A label that the others contradict. `surprise` is the lead of the class they expect over the label."""
@@ -33,6 +51,15 @@ class Suspect:
     label: int
     expected: int
     surprise: float
+
+
+def find_suspects(features: np.ndarray, given: LabelsToReview) -> list[Suspect]:
+    """The labels that the other labels speak against, worst first, by the features of the pool. It takes long."""
+    if len(set(given.labels.tolist())) < 2:
+        return []
+    own = np.asarray(features[given.rows], np.float32)
+    expected, surprise = surprises(own, given.labels, given.n_classes, given.seed)
+    return suspects(given.rows, given.labels, expected, surprise, given.kept)
 
 
 def surprises(

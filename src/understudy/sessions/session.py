@@ -2,6 +2,9 @@
 
 A decision is first written to the log, and only then does anything else change: the record, the surrogate, who has
 which item. So what a crash loses is replayed from the log, and no answer is ever lost.
+
+It is long because all that people can do passes here, under one lock; most of it is methods of a few lines that check,
+store or read. What takes thought is elsewhere: in the record, in learning, in turns, in the views.
 """
 
 import logging
@@ -18,9 +21,8 @@ from understudy.errors import Conflict, NotFound, NotStored, PoolExhausted, Unde
 from understudy.labels.imported_labels import MAX_CLASSES, Imported, ImportedLabel, check_new_classes
 from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
-from understudy.sessions import views, why
+from understudy.sessions import progress, views, why
 from understudy.sessions.calibrations import ShownCalibration, audit_labels
-from understudy.sessions.chance import Guesswork
 from understudy.sessions.learning import Learning
 from understudy.sessions.log.events import Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
@@ -42,7 +44,9 @@ from understudy.sessions.replies import (
     Undone,
     Why,
 )
+from understudy.sessions.review import LabelsToReview, find_suspects
 from understudy.sessions.settings_changes import describe_change, settings_event, show_settings
+from understudy.sessions.stopping import Guesswork
 from understudy.sessions.training.trainer import Trainer
 from understudy.sessions.turns import Turns
 
@@ -451,17 +455,17 @@ class Session:
     def progress(self) -> Progress:
         checked = self._cross_check()
         with self._lock:
-            return views.progress(self._state, self._training, online=self.online, checked=checked)
+            return progress.progress(self._state, self._training, online=self.online, checked=checked)
 
     def _cross_check(self) -> Guesswork | None:
         """What the labels say of each other, once for every model, where its audit items do not show it."""
         with self._lock:
-            if not views.needs_cross_check(self._state):
+            if not progress.needs_cross_check(self._state):
                 return None
             version, known = self.models.version, self._cross_checked
-            given = views.labels_to_review(self.record)
+            given = LabelsToReview.of(self.record)
         if known is None or known[0] != version:
-            known = self._cross_checked = (version, views.cross_check(self.project, given))
+            known = self._cross_checked = (version, progress.cross_check(self.project.features, given))
         return known[1]
 
     def why(self, item: int) -> Why:
@@ -479,8 +483,8 @@ class Session:
     def review(self, n: int = 50) -> list[Doubt]:
         """Labels that the other labels speak against, worst first. They are judged without the lock: it takes long."""
         with self._lock:
-            given = views.labels_to_review(self.record)
-        suspects = views.find_suspects(self.project, given)
+            given = LabelsToReview.of(self.record)
+        suspects = find_suspects(self.project.features, given)
         with self._lock:
             self.suspicious = len(suspects)
             return views.doubts(self._state, suspects[:n])

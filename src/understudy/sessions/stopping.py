@@ -14,16 +14,19 @@ The rules, all of them (docs/accuracy-and-stopping.md says how often they err):
 - go on: otherwise.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
-from math import ceil, inf
+from math import ceil, inf, sqrt
 from typing import Final
 
+from scipy.special import ndtri
+
 from understudy.errors import UnderstudyError
-from understudy.sessions.audit import Change, wilson
-from understudy.sessions.chance import Guesswork
-from understudy.sessions.replies import Hint
+from understudy.sessions.audit import MAX_SHARE, ROUNDING, Change, change_of, wilson
+from understudy.sessions.replies import AuditPlan, Hint
 
 GROWTH_COMPARED: Final = 1.5  # models are compared across so much growth of the labels: single trainings hardly differ
 FEWEST_AUDITED: Final = 30
@@ -33,7 +36,58 @@ FEWEST_OF_A_CLASS: Final = 5
 FEWEST_ASKED: Final = 20  # answers from which the share that the model had right is worth a word
 FEWEST_LABELS_TO_DOUBT: Final = 40
 FEWEST_FAILURES: Final = 2  # in a row
+CHANCE_CONFIDENCE: Final = 0.95  # one-sided: so often a guess is recognised as one
 CROSS_CHECK_CONFIDENCE: Final = 0.99  # each label moved the choice of later ones, which flatters guesses a little
+SUPPOSED_ACCURACY: Final = 0.9  # of the model at the end, for the width of its interval
+SUPPOSED_DIFFERING: Final = 0.05  # share of the items on which the last two models differ
+SHARE_STEP: Final = 0.05
+NEARLY_USUAL: Final = 2 / 3  # of the usual number: so few are missing that nobody is bothered with an offer
+MOST_AUDITED: Final = 2_000  # far more than any of these questions needs
+
+
+# Whether predictions say more than guessing would. Guessing means: the same predictions, dealt out to the items at
+# random. So a model that always names the commonest class is a guess however often it is right, and one that finds half
+# of a rare class is not.
+
+
+@dataclass(frozen=True)
+class Guesswork:
+    """How many predictions are right, of how many, and how many would be if they were dealt out at random."""
+
+    right: int
+    n: int
+    expected: float
+    spread: float  # the standard deviation of that number
+
+    def is_above_chance(self, confidence: float = CHANCE_CONFIDENCE) -> bool:
+        """Whether guessing would hardly have so many right. Never for a prediction that is always the same."""
+        return self.spread > 0 and self.right - self.expected > float(ndtri(confidence)) * self.spread
+
+
+def against_guessing(predicted: Sequence[int], labels: Sequence[int]) -> Guesswork:
+    """Right answers beside those of the same predictions in random order.
+
+    The mean and the variance over all orders are exact: Hoeffding's for sums over a random order, where an item and a
+    prediction count 1 if they are alike. With a_k predictions and b_k labels of class k the mean is Σ a_k b_k / n.
+    """
+    n = len(labels)
+    if len(predicted) != n:
+        raise UnderstudyError(f"{len(predicted)} predictions for {n} labels; give one for each")
+    right = sum(guess == label for guess, label in zip(predicted, labels, strict=True))
+    a, b = Counter(predicted), Counter(labels)
+    both = [(a[k], b[k]) for k in a.keys() & b.keys()]
+    expected = sum(x * y for x, y in both) / n if n else 0.0
+    if n < 2:
+        return Guesswork(right, n, expected, 0.0)
+    # Over all pairs (i, j): Σ (c_ij - mean of row i - mean of column j + mean of all)², with c_ij = 1 where alike.
+    ones = sum(x * y for x, y in both)
+    rows = sum(x * y**2 for x, y in both) / n
+    columns = sum(x**2 * y for x, y in both) / n
+    squares = ones - rows - columns + ones**2 / n**2
+    return Guesswork(right, n, expected, sqrt(max(squares, 0.0) / (n - 1)))
+
+
+# The hint
 
 
 @dataclass(frozen=True)
@@ -185,6 +239,73 @@ def unseen(change: Change) -> float:
 def _is_flat(model: ScoredModel) -> bool:
     change = model.change
     return model.audited >= FEWEST_AUDITED and change is not None and change.low <= 0 and change.high < RULED_OUT_GAIN
+
+
+# What the audit items of a pool can show, said before anybody labels
+
+
+def half_width(n: int, accuracy: float = SUPPOSED_ACCURACY) -> float:
+    """Half the width of Wilson's interval where a model is right so often on n audit items."""
+    low, high = wilson(round(accuracy * n), n)
+    return (high - low) / 2
+
+
+@cache
+def needed_for_enough(differing: float) -> int:
+    """The fewest audit items with which a gain can be ruled out, as "enough" asks for.
+
+    The two models are equally good and differ on a share of the items: half of these right only before, half only now.
+    """
+    too_few = FEWEST_AUDITED - 1
+    for n in range(FEWEST_AUDITED, MOST_AUDITED):
+        moved = ceil(differing * n / 2 - ROUNDING)
+        if change_of(moved, moved, n).high >= RULED_OUT_GAIN:
+            too_few = n
+    return too_few + 1
+
+
+def audit_plan(audit_items: int, n_items: int, share: float, free: int | None = None) -> AuditPlan:
+    """What so many audit items of a pool can show, and the share that would make "enough" possible.
+
+    `free`: items that could still become audit items, since nobody labelled them; None for all others.
+    """
+    least, usual = needed_for_enough(0.0), needed_for_enough(SUPPOSED_DIFFERING)
+    free = n_items - audit_items if free is None else free
+    raise_to = None if audit_items >= NEARLY_USUAL * usual else _better_share(audit_items, n_items, share, free)
+    points = half_width(audit_items) if audit_items else None
+    return AuditPlan(
+        items=audit_items,
+        share=share,
+        half_width=points,
+        least=least,
+        usual=usual,
+        raise_to=raise_to,
+        line=_plan_line(audit_items, points, least, usual),
+    )
+
+
+def _better_share(audit_items: int, n_items: int, share: float, free: int) -> float | None:
+    """The lowest share, in steps, that gives as many audit items as "enough" needs as a rule, or else at least."""
+    steps = [round(SHARE_STEP * i, 2) for i in range(1, round(MAX_SHARE / SHARE_STEP) + 1)]
+    counts = {step: ceil(step * n_items - ROUNDING) for step in steps if step > share}
+    possible = {step: count for step, count in counts.items() if count - audit_items <= free}
+    for wanted in (needed_for_enough(SUPPOSED_DIFFERING), max(needed_for_enough(0.0), audit_items + 1)):
+        fitting = [step for step, count in possible.items() if count >= wanted]
+        if fitting:
+            return fitting[0] if wanted == needed_for_enough(SUPPOSED_DIFFERING) else fitting[-1]
+    return None
+
+
+def _plan_line(audit_items: int, points: float | None, least: int, usual: int) -> str:
+    if points is None:
+        return "No audit items: how good the model is will not be known, and the hint can never say “enough”."
+    some = "1 audit item" if audit_items == 1 else f"{audit_items:,} audit items"
+    known = f"{some}: the accuracy will be known to about ±{max(1, round(100 * points))} points"
+    if audit_items >= usual:
+        return f"{known}, and the hint can say “enough”."
+    if audit_items >= least:
+        return f"{known}. For the hint to say “enough” it takes about {usual} as a rule."
+    return f"{known}. For the hint to say “enough” it takes at least {least}, and about {usual} as a rule."
 
 
 # Sentences

@@ -11,7 +11,8 @@ from understudy.labels.class_folders import write_class_folders
 from understudy.labels.formats import check_prefix, format_named, read_labels
 from understudy.labels.imported_labels import Imported, Tally
 from understudy.messages import list_some
-from understudy.projects.project import Project, create_or_open
+from understudy.projects.opening import create_or_open
+from understudy.projects.project import Project
 from understudy.projects.project_file import existing_folder
 from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.log.log import EventLog
