@@ -4,6 +4,7 @@ import { Failure, get, upload } from "../api.ts";
 import { annotator, status } from "../state.ts";
 import type { FormatCard } from "../types.ts";
 import { number, plural, sentence } from "../words.ts";
+import { type Outcome, OutcomeList } from "./outcome.tsx";
 
 const WORDS: Record<string, string> = {
   unchanged: "already there",
@@ -22,12 +23,7 @@ interface Tally {
   first: string[];
 }
 
-interface Result {
-  good: boolean;
-  lines: string[];
-}
-
-function inWords(file: string, answer: Record<string, unknown>): Result {
+function inWords(file: string, answer: Record<string, unknown>): Outcome {
   const lines: string[] = [];
   for (const [field, value] of Object.entries(answer)) {
     const words = WORDS[field] ?? field.replaceAll("_", " ");
@@ -53,7 +49,7 @@ const listed = (formats: FormatCard[]) => {
   return titles.length > 1 ? `${titles.slice(0, -1).join(", ")} or ${titles.at(-1)}` : (titles[0] ?? "");
 };
 
-async function bring(file: File, formats: FormatCard[]): Promise<Result> {
+async function bring(file: File, formats: FormatCard[]): Promise<Outcome> {
   const lower = file.name.toLowerCase();
   const format = formats.find(({ suffixes }) => suffixes.some((suffix) => lower.endsWith(suffix)))?.format;
   if (!format) return { good: false, lines: [`${file.name} is none of ${listed(formats)}.`] };
@@ -86,7 +82,7 @@ export function ExportView() {
   const [trouble, setTrouble] = useState("");
   const [raw, setRaw] = useState(false);
   const [prefix, setPrefix] = useState("");
-  const [result, setResult] = useState<Result | null>(null);
+  const [result, setResult] = useState<Outcome | null>(null);
   const [busy, setBusy] = useState(false);
   const [over, setOver] = useState(false);
   useEffect(
@@ -213,15 +209,7 @@ export function ExportView() {
         <b>{busy ? "Importing…" : "Drop a file here, or choose one"}</b>
         <span>{listed(formats)}; at most 20 MiB</span>
       </label>
-      <div role="status" data-testid="import-result">
-        {result && (
-          <ul class={result.good ? "result" : "result bad"}>
-            {result.lines.map((line) => (
-              <li key={line}>{line}</li>
-            ))}
-          </ul>
-        )}
-      </div>
+      <OutcomeList outcome={result} testid="import-result" />
     </div>
   );
 }

@@ -10,6 +10,7 @@ import { allowed, annotator, classes, dialog, me, refusedCount, waiting } from "
 import type { ProjectSettings, SettingShown } from "../types.ts";
 import { sentence } from "../words.ts";
 import { FolderLine } from "./notes.tsx";
+import { type Outcome, OutcomeList } from "./outcome.tsx";
 
 export function Help() {
   const map = keyMap.value;
@@ -132,7 +133,7 @@ function SettingInput({ setting, onSet }: { setting: SettingShown; onSet: (value
 function ProjectForm() {
   const [found, setFound] = useState<ProjectSettings | null>(null);
   const [wanted, setWanted] = useState<Record<string, unknown>>({});
-  const [result, setResult] = useState<{ good: boolean; lines: string[] } | null>(null);
+  const [result, setResult] = useState<Outcome | null>(null);
   const [busy, setBusy] = useState(false);
   const failed = (error: unknown) =>
     setResult({ good: false, lines: [sentence(error instanceof Failure ? error.message : String(error))] });
@@ -185,15 +186,7 @@ function ProjectForm() {
           </button>
         )}
       </form>
-      <div role="status" data-testid="settings-result">
-        {result && (
-          <ul class={result.good ? "result" : "result bad"}>
-            {result.lines.map((line) => (
-              <li key={line}>{line}</li>
-            ))}
-          </ul>
-        )}
-      </div>
+      <OutcomeList outcome={result} testid="settings-result" />
       {fixed.length > 0 && (
         <ul class="plain fixed-settings">
           {fixed.map((setting) => (
