@@ -2,7 +2,7 @@
 
 What is new is written to a draft beside its destination, forced onto the disk (fsync), and renamed; then the folder is
 forced onto the disk too, because without that a power failure can undo the rename. Every OSError becomes a NotStored
-that names the path.
+that names the path. `read_blocks` is for whoever copies or hashes a large file.
 """
 
 import errno
@@ -20,6 +20,7 @@ from understudy.errors import NotStored
 from understudy.messages import DISK_FAILED, DISK_IS_FULL
 
 FULL_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+BYTES_PER_READ: Final = 2**20
 DRAFT_NAMES: Final = (".*.part", ".draft-*")  # the second as older versions named them
 
 
@@ -29,6 +30,13 @@ def write_atomically(
     """Write a file, from bytes or a stream of pieces; on any failure it stays as it was. Its size in bytes."""
     with atomic_file(path, mode=mode, parents=parents) as file:
         return sum(file.write(piece) for piece in ([content] if isinstance(content, bytes) else content))
+
+
+def read_blocks(path: Path) -> Iterator[bytes]:
+    """The content of a file, a block at a time."""
+    with path.open("rb") as file:
+        while block := file.read(BYTES_PER_READ):
+            yield block
 
 
 @contextmanager

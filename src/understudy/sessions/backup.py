@@ -20,7 +20,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from understudy.data.files import atomic_file, atomic_folder, is_draft, write_atomically
+from understudy.data.files import BYTES_PER_READ, atomic_file, atomic_folder, is_draft, read_blocks, write_atomically
 from understudy.errors import Conflict, UnderstudyError, UsageError
 from understudy.messages import UPGRADE, count_of, list_some, reason_of
 from understudy.projects.project_file import FILE, existing_folder, name_of, read_info, store_url_of
@@ -37,7 +37,6 @@ LOG: Final = "log.jsonl"
 FILES: Final = ("project.json", "items.parquet", "faults.jsonl", "tokens.json")  # of the project's folder, as they are
 FOLDERS: Final = ("artifacts", "features")
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,150}")  # of a file in one of the folders
-BYTES_PER_READ: Final = 2**20
 MAX_MANIFEST_BYTES: Final = 2**26
 SUFFIXES_TO_COMPRESS: Final = (".json", ".jsonl")  # the others are compressed already, or hardly can be
 UNREADABLE: Final = (
@@ -191,13 +190,6 @@ def _log_lines(events: Iterable[Event]) -> Iterator[bytes]:
         yield json.dumps(row, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
-def _blocks_of(path: Path) -> Iterator[bytes]:
-    """The content of a file, a block at a time."""
-    with path.open("rb") as file:
-        while block := file.read(BYTES_PER_READ):
-            yield block
-
-
 # -- made and restored ---------------------------------------------------------------------------------------
 
 
@@ -264,13 +256,13 @@ def _add_files(writer: BackupWriter, folder: Path) -> None:
     """Write the files of a project; Conflict where it was opened or changed meanwhile, so that they may not fit."""
     for name in FILES:
         if (folder / name).exists():
-            writer.add(name, _blocks_of(folder / name))
+            writer.add(name, read_blocks(folder / name))
     try:
         for inner in FOLDERS:
             paths = sorted((folder / inner).iterdir()) if (folder / inner).is_dir() else []
             for path in paths:
                 if path.is_file() and not is_draft(path.name) and not path.name.startswith("."):
-                    writer.add(f"{inner}/{path.name}", _blocks_of(path))
+                    writer.add(f"{inner}/{path.name}", read_blocks(path))
         is_same = all(_digest(folder / name) == writer.files[name][1] for name in (FILE, ITEMS))
     except FileNotFoundError:
         is_same = False

@@ -15,7 +15,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from understudy.data.items import make_printable
-from understudy.web.access import Access, Visitor, name_in
+from understudy.web.access import Access, name_in
 from understudy.web.error_responses import error_response
 
 log = logging.getLogger("understudy.web")
@@ -196,8 +196,3 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
-
-
-def _visitor_of(scope: Scope) -> Visitor | None:
-    """Who asks, as the guard found out."""
-    return scope.get("state", {}).get("visitor")

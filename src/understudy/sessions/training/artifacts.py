@@ -6,7 +6,6 @@ it is there complete or not at all, and two that write the same at the same time
 
 import hashlib
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,13 +15,12 @@ from jaxtyping import Float, Int
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from understudy.data.files import draft_file, remove_drafts
+from understudy.data.files import draft_file, read_blocks, remove_drafts
 from understudy.errors import NotFound, UnderstudyError
 from understudy.messages import reason_of
 
 HASH: Final = re.compile("[0-9a-f]{64}")
 SUFFIX: Final = re.compile(r"[a-z0-9]{1,20}(\.[a-z0-9]{1,20})?")
-BYTES_PER_READ: Final = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,7 @@ class Artifacts:
             raise UnderstudyError(f"a suffix must be a few letters, such as safetensors; got {suffix!r}")
         state = hashlib.sha256()
         with draft_file(self.folder, mode=0o644) as draft:
-            for block in _blocks_of(source):
+            for block in [source] if isinstance(source, bytes) else read_blocks(source):
                 state.update(block)
                 draft.file.write(block)
             # Over one that is there already: it is the same, or was damaged.
@@ -65,9 +63,8 @@ class Artifacts:
     def verify(self, key: str) -> bool:
         """Whether the file is there and its content is what it was."""
         try:
-            content = _blocks_of(self.path(key))
             state = hashlib.sha256()
-            for block in content:
+            for block in read_blocks(self.path(key)):
                 state.update(block)
         except (NotFound, OSError):
             return False
@@ -97,12 +94,3 @@ class Artifacts:
     def tidy(self) -> None:
         """Remove files that a killed process left half written. Call it only while nobody writes."""
         remove_drafts(self.folder)
-
-
-def _blocks_of(source: Path | bytes) -> Iterator[bytes]:
-    if isinstance(source, bytes):
-        yield source
-        return
-    with source.open("rb") as file:
-        while block := file.read(BYTES_PER_READ):
-            yield block

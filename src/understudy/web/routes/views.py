@@ -25,6 +25,7 @@ from understudy.web.requests import Annotator, ClassName, HowMany, ItemInPath
 
 router = APIRouter(prefix="/api", responses=describe_statuses(*READS), tags=["views"])
 NO_ITEM = describe_statuses(404)
+ClassInQuery = Annotated[ClassName, Query(description="The number of a class, or its name.")]
 
 
 @router.get("/status")
@@ -64,21 +65,13 @@ def review(session: Ready, n: HowMany = 50) -> list[Doubt]:
 
 
 @router.get("/likely", responses=NO_ITEM)
-def likely(
-    label: Annotated[ClassName, Query(description="The number of a class, or its name.")],
-    session: Ready,
-    n: HowMany = 20,
-) -> list[Likely]:
+def likely(label: ClassInQuery, session: Ready, n: HowMany = 20) -> list[Likely]:
     """Unlabelled items that are likely of one class, the surest first, with calibrated probabilities."""
     return session.likely(_class_in_query(session, label), n)
 
 
 @router.get("/grid", responses=NO_ITEM)
-def grid(
-    label: Annotated[ClassName, Query(description="The number of a class, or its name.")],
-    session: Ready,
-    n: HowMany = 20,
-) -> GridOffer:
+def grid(label: ClassInQuery, session: Ready, n: HowMany = 20) -> GridOffer:
     """Likely items of one class to confirm at once, at most `n` of them, what is promised, and why not more."""
     return session.grid(_class_in_query(session, label), n)
 
