@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,10 +19,11 @@ from understudy.core.surrogate import Surrogate
 from understudy.errors import Conflict, UnderstudyError
 from understudy.learners.model_files import about_model, load_model
 from understudy.learners.registry import make_learner
+from understudy.sessions.training import trainer as trainer_module
 from understudy.sessions.training.array_folders import read_arrays
 from understudy.sessions.training.artifacts import Artifacts
 from understudy.sessions.training.trainer import Failed, Trained, Trainer, TrainingJob, find_anchor
-from understudy.sessions.training.training_job import make_setup
+from understudy.sessions.training.training_job import is_setup_of, make_setup
 
 POOL = load("digits").pool
 X, Y = POOL.arrays()
@@ -135,6 +137,19 @@ def test_a_training_gives_a_model_predictions_and_an_anchor_that_picks_as_one_ma
     assert set((bench.folder / "work" / "anchors").iterdir()) == {again.anchor, last.anchor}  # the one before is kept
 
 
+def test_only_a_large_set_up_needs_a_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(Trainer, "_run_process", lambda _self, _run, about, _inputs: started.append(about["kind"]))
+    folder = bench.trainer.prepare(10, OPTIONS)
+    assert is_setup_of(X, folder, 10, OPTIONS)
+    assert started == []
+    shutil.rmtree(folder)
+    monkeypatch.setattr(trainer_module, "SMALL_SETUP", len(X) * OPTIONS["basis_size"] - 1)
+    bench.trainer.prepare(10, OPTIONS)
+    assert started == ["setup"]
+    assert bench.trainer.running is None
+
+
 def test_a_process_that_dies_is_a_failure_with_a_reason_and_the_next_job_works(bench: Bench) -> None:
     make_setup(X, bench.folder / "work" / "setup", 10, OPTIONS)
     assert bench.trainer.prepare(10, OPTIONS) == bench.folder / "work" / "setup"  # at once: it is there
@@ -170,7 +185,8 @@ def test_one_training_at_a_time_and_stopping_it_is_no_report(bench: Bench) -> No
     assert bench.reports.empty()
 
 
-def test_making_the_set_up_can_be_stopped(bench: Bench) -> None:
+def test_making_the_set_up_can_be_stopped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer_module, "SMALL_SETUP", 0)
     with ThreadPoolExecutor(1) as other:
         made = other.submit(bench.trainer.prepare, 10, OPTIONS)
         wait_until(lambda: bench.trainer.started_at is not None)

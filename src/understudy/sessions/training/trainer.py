@@ -38,12 +38,14 @@ from understudy.sessions.training.training_job import (
     ROWS,
     SETUP,
     is_setup_of,
+    make_setup,
     read_features,
     write_job,
 )
 
 MAX_SECONDS: Final = 4 * 3600.0  # a training may take
 MAX_OUTPUT_BYTES: Final = 4096  # of a process's output that are looked at when it fails
+SMALL_SETUP: Final = 100_000  # rows times basis points: made here before a process has started
 ONE_THREAD: Final = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
@@ -130,9 +132,12 @@ class Trainer:
         threading.Thread(target=self._train, args=(run, job, on_end), name="training", daemon=True).start()
 
     def prepare(self, n_classes: int, surrogate: Mapping[str, Any]) -> Path:
-        """The folder of the set-up, made now, in a process, unless one that fits is there."""
-        folder = self.work / SETUP
-        if is_setup_of(read_features(self.features), folder, n_classes, surrogate):
+        """The folder of the set-up, made now unless one that fits is there: in a process, but for a small one."""
+        folder, features = self.work / SETUP, read_features(self.features)
+        if is_setup_of(features, folder, n_classes, surrogate):
+            return folder
+        if len(features) * surrogate.get("basis_size", len(features)) <= SMALL_SETUP:
+            make_setup(features, folder, n_classes, surrogate)
             return folder
         run = self._begin(None)
         try:
