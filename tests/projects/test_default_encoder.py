@@ -156,4 +156,4 @@ def test_named_encoders_and_features_of_the_data_are_left_alone(photos: Path) ->
     assert project.features_note.is_weak
     demo = create_or_open(demo=True, project=photos.with_name("demo"))
     demo.settle_encoder(lambda _: pytest.fail("nobody is to be asked"))
-    assert demo.features_note.what == "features that came with the data"
+    assert demo.features_note.what == "those that came with the data"

@@ -131,8 +131,8 @@ export function GridView() {
             "Pick a class: as many of its likely items are shown as can be believed."
           ) : (
             <>
-              Take out what is wrong<span class="with-keys">, by click or by its letter; Enter confirms the rest</span>.
-              What you take out stays unlabelled.
+              Take out what is wrong<span class="with-keys">, by click or by its letter; Enter confirms the rest</span>. It
+              stays unlabelled.
             </>
           )}
         </p>

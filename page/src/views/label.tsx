@@ -231,7 +231,13 @@ export function LabelView() {
           >
             Flag
           </ActionButton>
-          <ActionButton action="undo" testid="undo" title="Take back your last decision" onClick={click(undo)}>
+          <ActionButton
+            action="undo"
+            testid="undo"
+            title="Take back your last decision"
+            off={behind}
+            onClick={click(undo)}
+          >
             Undo{lastWords.value ? <span class="last"> “{lastWords.value}”</span> : null}
           </ActionButton>
         </div>
@@ -239,6 +245,14 @@ export function LabelView() {
         <FeaturesLine once />
       </div>
       <aside class="side" aria-label="Answer">
+        {classes.value.length === 0 && (
+          <div class="no-classes" data-testid="no-classes">
+            <p>No class yet. Look at the item, then name the class that fits.</p>
+            <button type="button" class="main" disabled={idle} onClick={() => (dialog.value = "find")}>
+              Name the first class <kbd>{shownKey(keyOf("find", keyMap.value))}</kbd>
+            </button>
+          </div>
+        )}
         <ClassButtons
           onChoose={(index) => click(() => label(index))()}
           chosen={chosen}
@@ -274,8 +288,11 @@ export function LabelView() {
               "No suggestion for this one."
             ) : (
               <>
-                Likely <b>{className(guess)}</b>
-                {question.confidence !== null && ` (${likelihood(question.confidence, status.value?.calibration?.rough)})`}
+                <span>
+                  Likely
+                  {question.confidence !== null && ` (${likelihood(question.confidence, status.value?.calibration?.rough)})`}:{" "}
+                  <b>{className(guess)}</b>
+                </span>
                 <button type="button" class="quiet" data-testid="accept" onClick={click(accept)}>
                   Accept <kbd>{shownKey(keyOf("accept", keyMap.value))}</kbd>
                 </button>

@@ -32,20 +32,24 @@ export function FeaturesLine({ once = false }: { once?: boolean }) {
     const name = `${status.value?.project} ${note.encoder}`;
     if (!note.is_weak || dismissed.value.includes(name)) return null;
     return (
-      <div class="note" role="note" data-testid="features-note">
+      <div class="note short-note" role="note" data-testid="features-note">
         <p>
-          <b>Features: {note.what}</b>
-          {note.advice && `: ${note.advice}`}.
+          <b>Features: {note.what}.</b> {note.advice && "Better ones need far fewer labels."}
         </p>
-        {note.command && <Command line={note.command} />}
-        <button
-          type="button"
-          class="quiet"
-          data-testid="features-dismiss"
-          onClick={() => (dismissed.value = [...dismissed.value, name].slice(-50))}
-        >
-          I know
-        </button>
+        <span class="row">
+          {note.advice && (
+            <a class="button" href="#/progress" data-testid="features-how">
+              How
+            </a>
+          )}
+          <button
+            type="button"
+            data-testid="features-dismiss"
+            onClick={() => (dismissed.value = [...dismissed.value, name].slice(-50))}
+          >
+            Got it
+          </button>
+        </span>
       </div>
     );
   }
@@ -102,11 +106,11 @@ function FolderButtons({ folders }: { folders: Folders }) {
   };
   const likelier = folders.looks === null;
   const options = [
-    { labels: true, words: "Classes: label each image by its folder", testid: "folders-classes" },
+    { labels: true, words: "Classes: label each item by its folder", testid: "folders-classes" },
     { labels: false, words: "Just folders: label nothing yet", testid: "folders-only" },
   ].sort((a) => (a.labels === likelier ? -1 : 1));
   return (
-    <div class="row left">
+    <div class="folder-buttons">
       {options
         .filter(({ labels }) => folders.taken_for !== (labels ? "classes" : "folders"))
         .map(({ labels, words, testid }, i) => (
@@ -132,12 +136,10 @@ export function FolderQuestion() {
   return (
     <div class="card" data-testid="folder-question">
       <h1>{plural(folders.count, "folder")}: classes, or just folders?</h1>
-      <p>
-        <b>{named(folders)}</b>
-      </p>
+      <p>{named(folders)}</p>
       <p>
         {folders.looks && `${sentence(folders.looks)} `}
-        {plural(folders.items, "image lies", "images lie")} in them
+        {plural(folders.items, "item lies", "items lie")} in them
         {folders.loose > 0 && `, and ${number(folders.loose)} beside them`}. You can change this until somebody labels.
       </p>
       <FolderButtons folders={folders} />

@@ -166,7 +166,7 @@ function Matrix({ scores, confusions }: { scores: ClassScore[]; confusions: Conf
         <thead>
           <tr>
             <th scope="col">
-              Label <span class="faint">taken for</span>
+              <span class="unseen">Label, and what it is taken for</span>
             </th>
             {scores.map(({ label }) => (
               <th scope="col" key={label} title={nameOf(label)}>
@@ -227,7 +227,7 @@ function ByClass({ scores, confusions }: { scores: ClassScore[]; confusions: Con
         <h2>{few ? "What is taken for what" : "Largest confusions"}</h2>
         {few ? <Matrix scores={scores} confusions={confusions} /> : <LargestConfusions confusions={confusions} />}
         <p class="faint small">
-          {few ? "The last model on the audit items: a row for each label, a column for what it says." : "The last model on the audit items."}
+          {few ? "Audit items: a row for each label, a column for what the last model says." : "The last model, on the audit items."}
         </p>
       </section>
     </>

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { Failure, post } from "../api.ts";
 import { name } from "../settings.ts";
 import { status } from "../state.ts";
-import { number, percent } from "../words.ts";
+import { number, percent, sentence } from "../words.ts";
 
 /** What the audit items can show, before the first of them is asked; more of them where that would help. */
 function Outlook({ raise, onRaise }: { raise: boolean; onRaise: (wanted: boolean) => void }) {
@@ -47,7 +47,7 @@ export function Welcome({ login, onReady }: { login: boolean; onReady: (name: st
       try {
         await post("api/login", { annotator: who, password });
       } catch (error) {
-        return setTrouble(error instanceof Failure ? error.message : String(error));
+        return setTrouble(sentence(error instanceof Failure ? error.message : String(error)));
       } finally {
         setBusy(false);
       }

@@ -123,7 +123,7 @@ class Project:
     def features_note(self) -> FeaturesNote:
         """What the features are, whether they are weak, and how better ones are had."""
         if self.info.own_features:
-            return FeaturesNote(OWN_FEATURES, "features that came with the data")
+            return FeaturesNote(OWN_FEATURES, "those that came with the data")
         if self.info.encoder is None:
             return FeaturesNote("", "no features yet")
         # Everybody who labels sees it, so it does not say where on the server the project is.

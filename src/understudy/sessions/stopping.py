@@ -218,16 +218,15 @@ def find_weakness(
         return Weakness(
             "untrained",
             f"The model is not better than guessing: {_beside_guesses(audit, 'audit items')}. The labels can be told "
-            f"from the features all the same ({_beside_guesses(cross_check, 'labels, each from the others')}), so it "
+            f"from the features all the same ({_beside_guesses(cross_check, 'labels told from the others')}), so it "
             "is the learner that does not train. Choose another one in the settings.",
         )
     found = [_beside_guesses(audit, "audit items")] if audit.n else []
-    found.append(_beside_guesses(cross_check, "labels, each from the others"))
+    found.append(_beside_guesses(cross_check, "labels told from the others"))
     return Weakness(
         "weak",
-        f"After {labels} labels nothing shows that the model is better than guessing: {'; '.join(found)}. The features "
-        "hardly tell the classes apart, and more labels will not mend that. Use an encoder that was made for such "
-        "items, and look in the review whether the labels are right.",
+        f"After {labels} labels the model is not shown to be better than guessing: {'; '.join(found)}. More labels "
+        "will hardly mend that. Use an encoder made for such items, and check in the review that the labels are right.",
     )
 
 
@@ -334,7 +333,7 @@ def _gain(model: ScoredModel) -> str:
 
 
 def _beside_guesses(found: Guesswork, what: str) -> str:
-    return f"{found.right} of {found.n} {what} are right, and {found.expected:.0f} would be by guessing"
+    return f"{found.right} of {found.n} {what} are right (guessing: {found.expected:.0f})"
 
 
 def _of_asked(asked: tuple[int, int]) -> str:

@@ -111,7 +111,7 @@ class FeaturesNote:
 def describe_features(kind: Kind, encoder: str, project: str) -> FeaturesNote:
     """What the features of this encoder are worth; `project` is how the project is named in a command."""
     if encoder.partition("?")[0] != PLAIN_ENCODERS[kind]:
-        return FeaturesNote(encoder, f"features of {encoder}")
+        return FeaturesNote(encoder, f"made by {encoder}")
     wanted, what = default_encoder(kind), PLAIN_FEATURES[kind]
     if wanted is None:
         command = install_command(DEFAULTS[kind][0].extra)
