@@ -72,6 +72,14 @@ def test_texts_come_as_files(tmp_path: Path) -> None:
     assert sorted(pairs(found)) == [(0, "warm"), (1, "cold")]
 
 
+def test_a_file_called_after_a_line_with_another_text_is_not_that_line(tmp_path: Path) -> None:
+    put(tmp_path, "warm/line 2.txt", b"red")
+    put(tmp_path, "cold/line 3.txt", b"not here")
+    found = read_labels(tmp_path, None, ("line 2", "line 3"), items=Texts(["blue", "red"]))
+    assert pairs(found) == [(1, "warm")]
+    assert found.not_in_pool.first == ("cold/line 3.txt",)
+
+
 def test_a_folder_name_with_percents_that_is_not_ours_is_the_class(tmp_path: Path) -> None:
     put(tmp_path, "50%25/a.png")
     assert pairs(read_labels(tmp_path, None, IDS)) == [(0, "50%25")]

@@ -83,6 +83,15 @@ def test_tasks_that_may_mean_several_items_or_none_are_listed_and_not_guessed() 
     assert found.broken.count == 2
 
 
+def test_a_text_goes_before_an_identity_that_only_numbers_a_line() -> None:
+    entries = [("line 2", "red"), ("line 3", "not here"), ("line 2", "blue")]
+    tasks = [task({"id": name, "text": text}, {"result": [answer("warm")]}) for name, text in entries]
+    content = json.dumps(tasks).encode()
+    found = read_labels(content, "labelstudio", ("line 2", "line 3"), items=Texts(["blue", "red"]))
+    assert pairs(found) == [(1, "warm"), (0, "warm")]
+    assert found.not_in_pool.count == 1
+
+
 def test_several_choices_and_nested_ones_are_no_label() -> None:
     nested = {"from_name": "choice", "type": "choices", "value": {"choices": [["a", "b"]]}}
     found = read([

@@ -97,6 +97,21 @@ def test_an_identity_goes_before_a_text_that_others_share() -> None:
     assert pairs(found) == [(1, "cold")]
 
 
+def test_an_identity_that_only_numbers_a_line_does_not_move_labels_to_other_texts() -> None:
+    texts, ids = Texts(["blue", "red  and\r\ngreen", "grey"]), ("line 2", "line 3", "line 4")
+    content = b"id,text,label\nline 2,grey,cold\nline 3,red and green,warm\nline 4,not here,warm\nline 2,,cold\n"
+    found = read_labels(content, "csv", ids, items=texts)
+    assert pairs(found) == [
+        (2, "cold"),
+        (1, "warm"),
+        (0, "cold"),
+    ]  # by text, as blanks do not count, and without a text
+    assert found.not_in_pool.first == ("line 4 (line 4)",)
+    named = read_labels(content.replace(b"line ", b"nr "), "csv", ("nr 2", "nr 3", "nr 4"), items=texts)
+    assert len(named.labels) == 3  # an id of the table's own is the item, whatever became of its text
+    assert {label.row for label in named.labels} == {0, 1, 2}
+
+
 def test_parquet_of_others_is_read_and_its_class_names_with_it(tmp_path: Path) -> None:
     about = {"info": {"features": {"label": {"names": ["cat", "dog"]}}}}
     table = pyarrow.table({"image_path": ["3.png", "cat/1.png"], "label": [1, -1]})

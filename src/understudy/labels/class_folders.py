@@ -21,7 +21,7 @@ from understudy.errors import NotStored, UnderstudyError, UsageError
 from understudy.labels.export_data import ExportData
 from understudy.labels.imported_labels import ImportEntry, UnusableEntry, label_of_entry
 from understudy.labels.item_files import FILES, distinct_names, item_file, item_names, safe_name, with_suffix
-from understudy.labels.matching import Matcher
+from understudy.labels.matching import LINE_NUMBER, Matcher
 from understudy.labels.streams import encode_utf8, zip_stream
 from understudy.version import __version__
 
@@ -75,10 +75,20 @@ def _matching_rows(matcher: Matcher, file: ClassFile) -> frozenset[int]:
     """By the name below the class's folder, or the name with it, or its end; the content decides between several."""
     by_name = matcher.by_file_name(file.rest) | matcher.by_file_name(f"{file.folder}/{file.rest}")
     by_name = by_name or matcher.by_end(file.rest)
-    if len(by_name) == 1:
+    if len(by_name) == 1 and not _is_contradicted(matcher, next(iter(by_name)), file):
         return by_name
+    if len(by_name) == 1:
+        return _rows_of_content(matcher, file)
     same = _rows_of_content(matcher, file)
     return (by_name & same or by_name) if by_name else same
+
+
+def _is_contradicted(matcher: Matcher, row: int, file: ClassFile) -> bool:
+    """Whether a file that is called after a line of a table holds another text than that line."""
+    if not LINE_NUMBER.fullmatch(matcher.ids[row]):
+        return False
+    content = file.read()
+    return content is not None and matcher.is_contradicted(row, content.decode("utf-8", "replace"))
 
 
 def _rows_of_content(matcher: Matcher, file: ClassFile) -> frozenset[int]:

@@ -26,7 +26,7 @@ from understudy.labels.imported_labels import (
     label_of_entry,
     seconds_since_1970,
 )
-from understudy.labels.matching import Matcher, combine_clues
+from understudy.labels.matching import LINE_NUMBER, Matcher, combine_clues
 from understudy.labels.streams import JSON, encode_utf8, in_batches
 from understudy.messages import list_some
 
@@ -222,8 +222,14 @@ def _texts_in(data: Mapping[str, Any], fields: frozenset[str] | None = None) -> 
 
 
 def _matching_rows(matcher: Matcher, clues: Iterable[str]) -> frozenset[int]:
-    """The rows that all clues agree on: ids, paths, URLs, texts."""
-    return combine_clues(matcher.by_text(clue) or matcher.by_name(clue) for clue in clues)
+    """The rows that all clues agree on: ids, paths, URLs, texts. A text goes before an id that only numbers a line."""
+    found = {clue: matcher.by_text(clue) or matcher.by_name(clue) for clue in clues}
+    texts = [clue for clue in found if not LINE_NUMBER.fullmatch(clue)]
+    for clue in found.keys() - set(texts) if texts else ():
+        found[clue] = frozenset(
+            row for row in found[clue] if not all(matcher.is_contradicted(row, text) for text in texts)
+        )
+    return combine_clues(found.values())
 
 
 def _entry_name(name: str, clues: list[str]) -> str:

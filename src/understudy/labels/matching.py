@@ -16,6 +16,7 @@ from understudy.labels.item_files import item_file, item_names
 UPLOAD_PREFIX: Final = re.compile(r"^[0-9a-f]{8}-(?=.)")  # Label Studio puts it before the name of an uploaded file
 MAX_NAME_CHARACTERS: Final = 4096  # of a path or a URL; longer texts are neither
 MAX_PATH_PARTS: Final = 64
+LINE_NUMBER: Final = re.compile(r"(line|row) \d+( \(\d+\))?")  # the id of a text in a table that has no column of ids
 NO_ROWS: Final[frozenset[int]] = frozenset()
 
 
@@ -47,6 +48,13 @@ class Matcher:
     def by_text(self, text: str) -> frozenset[int]:
         """The items with exactly this text."""
         return self._rows_by_text.get(text, NO_ROWS)
+
+    def is_contradicted(self, row: int, text: str) -> bool:
+        """Whether this id only numbers a line, and the item there has another text: the number is of another table."""
+        if self.items is None or self.items.kind != "text" or not LINE_NUMBER.fullmatch(self.ids[row]):
+            return False
+        there = self.items.read(row).decode("utf-8", "replace")
+        return there.split() != text.split()  # spreadsheets change blanks and line ends
 
     def by_content(self, content: bytes) -> frozenset[int]:
         """The items whose file would hold exactly this. Only items of the same size are read, where sizes are known."""

@@ -178,10 +178,16 @@ def _printable_names(table: Table, is_ours: bool) -> list[str | None]:
 
 
 def _matching_rows(matcher: Matcher, clues: Mapping[str, str]) -> frozenset[int]:
-    """The row with this id; else those that path and text agree on."""
+    """The row with this id; else those that path and text agree on.
+
+    Ids such as "line 4" only say where a text stood in its table. Beside a text they count only if it is the same.
+    """
     for role in CLUES:  # an id counts in whichever column it stands
-        if clues.get(role) in matcher.row_of:
-            return frozenset({matcher.row_of[clues[role]]})
+        row = matcher.row_of.get(clues.get(role, ""))
+        if row is not None:
+            if role != "text" and clues.get("text") and matcher.is_contradicted(row, clues["text"]):
+                return matcher.by_text(clues["text"])
+            return frozenset({row})
     by_name = (matcher.by_name(clues[role]) for role in ("id", "path") if clues.get(role))
     by_text = matcher.by_text(clues["text"]) if "text" in clues else frozenset()
     return combine_clues([*by_name, by_text])
