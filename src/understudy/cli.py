@@ -525,7 +525,7 @@ def export(
         ),
     ] = "csv",
     out: Annotated[
-        Path | None, typer.Option(help="File or folder to write; its usual name, here, if not given.")
+        Path | None, typer.Option(help="File or folder to write; its usual name, here, if not given and not there yet.")
     ] = None,
     prefix: Annotated[
         str | None,

@@ -53,6 +53,18 @@ def test_labels_go_in_and_come_out(project: Project, tmp_path: Path) -> None:
     assert "0 labels stored, 3 were there already" in again
 
 
+def test_a_file_that_nobody_named_is_not_replaced(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "labels.csv").write_text("my own")
+    with pytest.raises(UsageError, match=r"labels.csv is there already; give a name with --out"):
+        command("export", project.folder)
+    assert (tmp_path / "labels.csv").read_text() == "my own"
+    command("export", project.folder, "--out", "labels.csv")
+    assert (tmp_path / "labels.csv").read_text(encoding="utf-8-sig").startswith("id,item,label")
+
+
 def test_new_classes_can_be_left_out(project: Project, tmp_path: Path) -> None:
     (tmp_path / "old.jsonl").write_text('{"id": "0.png", "label": "cat"}\n{"id": "1.png", "label": "fox"}\n')
     printed = command("import", project.folder, tmp_path / "old.jsonl", "--no-add-classes")

@@ -64,6 +64,8 @@ def export_labels(
     if copy:
         raise UsageError("--copy is for folders on the disk; leave it out")
     path = Path(chosen.file_name) if out is None else out
+    if out is None and path.exists():
+        raise UsageError(f"{path} is there already; give a name with --out (--out {path} replaces it)")
     size = write_atomically(path, chosen.write(exported), parents=True)
     if chosen.is_of_model:
         yield f"{path}: {size:,} bytes, of the model {(exported.model or '')[:12]}"
