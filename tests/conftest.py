@@ -1,8 +1,10 @@
-"""Types and shapes in signatures are checked wherever tests run."""
+"""Types and shapes in signatures are checked wherever tests run, and trainings start from a warm process."""
 
 import pkgutil
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -46,3 +48,16 @@ hook = install_import_hook(INSIDE, CHECKER)
 
 settings.register_profile("understudy", derandomize=True, deadline=None)
 settings.load_profile("understudy")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm_training() -> Iterator[None]:
+    """Training processes are forked from one that has imported torch."""
+    from tests.warm_training import WarmProcess
+    from understudy.sessions.training import trainer
+
+    warm = WarmProcess()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "start_process", warm.start_training)
+        yield
+    warm.close()

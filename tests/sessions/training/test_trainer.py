@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.waiting import is_running, wait_until
+from tests.warm_training import WarmProcess
 from understudy import load
 from understudy.core.surrogate import Surrogate
 from understudy.errors import Conflict, UnderstudyError
@@ -22,7 +23,7 @@ from understudy.learners.registry import make_learner
 from understudy.sessions.training import trainer as trainer_module
 from understudy.sessions.training.array_folders import read_arrays
 from understudy.sessions.training.artifacts import Artifacts
-from understudy.sessions.training.trainer import Failed, Trained, Trainer, TrainingJob, find_anchor
+from understudy.sessions.training.trainer import Failed, Trained, Trainer, TrainingJob, find_anchor, start_process
 from understudy.sessions.training.training_job import is_setup_of, make_setup
 
 POOL = load("digits").pool
@@ -65,6 +66,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setattr(trainer_module, "start_process", start_process)  # not a forked one, as in other tests
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))
     monkeypatch.setenv("ASLEEP", str(tmp_path / "asleep"))
     made = Bench(tmp_path)
@@ -135,6 +137,22 @@ def test_a_training_gives_a_model_predictions_and_an_anchor_that_picks_as_one_ma
     )
     assert list((bench.folder / "work" / "jobs").iterdir()) == []
     assert set((bench.folder / "work" / "anchors").iterdir()) == {again.anchor, last.anchor}  # the one before is kept
+
+
+def test_a_process_that_other_tests_fork_trains_as_one_that_was_started(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = bench.trained(job_of(20))
+    warm = WarmProcess()
+    monkeypatch.setattr(trainer_module, "start_process", warm.start_training)
+    forked = bench.trained(job_of(20))
+    assert forked.predictions == started.predictions  # by the hash of their bytes
+    assert "its last words: last words" in bench.failed(job_of(20, f"{OWN}exiting"))
+    bench.trainer.start(job_of(20, f"{OWN}sleeping"), bench.reports.put)
+    process = bench.asleep()
+    bench.trainer.stop()
+    assert not is_running(process)
+    warm.close()
 
 
 def test_only_a_large_set_up_needs_a_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

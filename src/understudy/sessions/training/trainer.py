@@ -20,9 +20,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from understudy.core.ledger import Ledger
 from understudy.data.files import remove_drafts, remove_folder
@@ -137,7 +138,8 @@ class Trainer:
         if is_setup_of(features, folder, n_classes, surrogate):
             return folder
         if len(features) * surrogate.get("basis_size", len(features)) <= SMALL_SETUP:
-            make_setup(features, folder, n_classes, surrogate)
+            with threadpool_limits(1):  # as in a process: the set-up is the same to the last digit
+                make_setup(features, folder, n_classes, surrogate)
             return folder
         run = self._begin(None)
         try:
@@ -206,26 +208,12 @@ class Trainer:
         return result
 
     def _wait(self, run: TrainingRun, folder: Path, gently: bool) -> dict[str, Any]:
-        # -P: no file in the current folder takes the place of a module.
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "understudy.sessions.training.training_process",
-            str(folder),
-            "--watched",
-        ]
-        if gently:  # while the set-up is made, nobody labels yet
-            command.append("--gently")
+        """The result of a process, `gently` while people label."""
         with (folder / OUTPUT).open("wb") as output:
             with self._lock:
                 if run.is_stopped:
                     raise UnderstudyError("training was stopped")
-                # The pipe to its standard input is never written to; it closes however this process ends.
-                run.process = process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-                    env={**os.environ, **ONE_THREAD},
-                )  # fmt: skip
+                run.process = process = start_process(folder, output, gently)
             is_late = False
             try:
                 process.wait(self.time_limit)
@@ -255,6 +243,24 @@ class Trainer:
             remove_folder(anchor)
         for folder in (self.work, self.work / ANCHORS):
             remove_drafts(folder)
+
+
+def start_process(folder: Path, output: BinaryIO, gently: bool) -> "subprocess.Popen[bytes]":
+    """Start a process that does the job in a folder. It leads a session of its own, and prints into a file.
+
+    The pipe to its standard input is never written to; it closes however this process ends.
+    """
+    # -P: no file in the current folder takes the place of a module.
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "understudy.sessions.training.training_process", *arguments_for(folder, gently)],
+        stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+        env={**os.environ, **ONE_THREAD},
+    )  # fmt: skip
+
+
+def arguments_for(folder: Path, gently: bool) -> list[str]:
+    """The arguments of a training process, which ends with its parent."""
+    return [str(folder), "--watched", "--gently"] if gently else [str(folder), "--watched"]
 
 
 def find_anchor(work: Path, until: int, predictions: str) -> Path | None:

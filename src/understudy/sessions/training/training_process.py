@@ -12,7 +12,7 @@ from typing import Final
 NICENESS: Final = 10
 
 
-def _lower_priority() -> None:
+def lower_priority() -> None:
     """Run only when no other process wants the processor."""
     if hasattr(os, "nice"):
         os.nice(NICENESS)
@@ -23,7 +23,7 @@ def _lower_priority() -> None:
 
 if __name__ == "__main__":
     if "--gently" in sys.argv:
-        _lower_priority()
+        lower_priority()
     from understudy.sessions.training.training_job import main
 
     sys.exit(main(sys.argv[1:]))
