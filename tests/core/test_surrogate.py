@@ -122,6 +122,7 @@ def test_surrogate_is_the_learner_right_after_each_training() -> None:
     pool = make_pool(50, 3, seed=5)
     s = started(pool, method="paper")
     np.testing.assert_array_equal(s.mean, pool.probs)
+    np.testing.assert_array_equal(s.anchor_probs([7, 3]), pool.probs[[7, 3]])
     entropy = -(pool.probs * np.log(pool.probs)).sum(1)
     np.testing.assert_allclose(s.uncertainty, entropy, rtol=1e-12)
     s.tell(s.ask(), [1])

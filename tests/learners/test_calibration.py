@@ -14,7 +14,6 @@ from understudy.learners.calibration import (
     PRIOR_DEVIATION,
     Calibration,
     calibrate_model,
-    calibrate_surrogate,
     cross_fit_probs,
     cross_fitted,
     deal_folds,
@@ -113,21 +112,6 @@ def test_few_items_never_give_a_wild_temperature() -> None:
     none = np.zeros((0, 2))
     assert calibrate_model(none, np.zeros(0, np.int64)).temperature == pytest.approx(1.0, abs=2e-3)
     assert calibrate_model(none, np.zeros(0, np.int64), (0.4, 50)).temperature == pytest.approx(0.4, rel=1e-2)
-
-
-def test_a_surrogate_is_as_confident_on_average_as_the_calibrated_model() -> None:
-    probs = predictions(200, 1.0)[0]
-    model = Calibration(2.0, 40, 90)
-    flat = literal_temper(probs, 1.5)
-    found = calibrate_surrogate(flat, probs, model)
-    assert (found.audited, found.cross_fitted) == (40, 90)
-    assert found.temperature == pytest.approx(2 / 1.5, rel=5e-3), "1.5 times this is the model's 2"
-    other = np.random.default_rng(5).dirichlet([0.4] * 6, 200)  # other classes, and other items: only the mean counts
-    mean = literal_temper(other, calibrate_surrogate(other, probs, model).temperature).max(1).mean()
-    assert mean == pytest.approx(literal_temper(probs, 2.0).max(1).mean(), abs=1e-3)
-    alike = np.full((9, 3), 1 / 3)  # no temperature makes these confident
-    assert calibrate_surrogate(alike, probs[:9], model).temperature == pytest.approx(0.1)
-    assert calibrate_surrogate(np.zeros((0, 1)), probs[:0], model) == model
 
 
 def test_a_class_that_the_model_does_not_know_is_an_item_that_it_has_wrong() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from tests.sessions.small_projects import copied, label_next, opened
 from tests.waiting import wait_until
-from understudy.learners.calibration import Calibration, calibrate_model, calibrate_surrogate
+from understudy.learners.calibration import Calibration, calibrate_model
 from understudy.sessions import calibrations
-from understudy.sessions.calibrations import audit_labels, class_shares, cross_fit_in, folds_for
+from understudy.sessions.calibrations import audit_labels, cross_fit_in, folds_for, shares_to_show
 from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.session import Session
 from understudy.sessions.training.artifacts import Artifacts
@@ -24,7 +24,7 @@ def teach(session: Session, n: int, key: str = "k") -> None:
         label_next(session, "ann", f"{key}{turn}", turn % 3)
 
 
-def test_what_is_shown_is_as_confident_as_the_model_that_is_calibrated_by_audit_items(tmp_path: Path) -> None:
+def test_what_is_shown_is_between_surrogate_and_model_and_has_the_models_temperature(tmp_path: Path) -> None:
     with opened(copied(tmp_path / "one", taught=2)) as session:
         teach(session, 25)
         labels = audit_labels(session.record)
@@ -33,31 +33,47 @@ def test_what_is_shown_is_as_confident_as_the_model_that_is_calibrated_by_audit_
         assert probs is not None
         given = np.array(list(labels.values()))
         model = calibrate_model(probs[list(labels)], given, cross_fit_in(session.record.trainings[-1].data))
-        rest = [row for row in range(len(probs)) if row not in session.record.usable]
-        found = session.likely(0, 5)
+
+        def literal(item: int) -> list[float]:
+            means = [max(mean, 1e-9) for mean in surrogate.predict([item])[0]]
+            powers = [
+                (m / sum(means) * p) ** (0.5 / model.temperature) for m, p in zip(means, probs[item], strict=True)
+            ]
+            return [power / sum(powers) for power in powers]
+
         status = session.status().calibration
         assert status is not None
         assert (status.rough, status.audited) == (True, len(labels))
         assert status.sentence == f"Confidences are rough: only {len(labels)} audit items have an answer yet."
-        # It was fitted when the last audit answer came; few labels later it is near enough.
-        shown = calibrate_surrogate(class_shares(surrogate.predict(rest)), probs[rest], model)
+        found = session.likely(0, 5)
+        assert found
         for one in found:
-            share = class_shares(surrogate.predict([one.item]))
-            assert one.probability == pytest.approx(shown.apply(share)[0, 0], abs=0.1)
-            assert class_shares(surrogate.mean[[one.item]]).argmax() == 0
-        question = session.next("ann")
-        while question.ask == "audit":
-            assert question.item is not None
-            session.label(question.item, 0, "ann", "a")
-            question = session.next("ann")
-        share = class_shares(surrogate.predict([question.item]))[0]
-        assert question.suggestion == share.argmax()
-        assert question.confidence is not None
+            assert one.probability == pytest.approx(literal(one.item)[0], abs=1e-5)
+            assert np.argmax(literal(one.item)) == 0
         offer = session.grid(0)
         assert offer.promised is None
         assert "nothing is promised" in offer.reason
         assert [one.item for one in offer.items] == [one.item for one in session.likely(0, len(offer.items))]
         assert len(offer.items) <= 4 <= 20 <= offer.likely + 20
+        question = session.next("ann")
+        while question.ask == "audit":
+            assert question.item is not None
+            session.label(question.item, 0, "ann", "a")
+            question = session.next("ann")
+        assert question.item is not None
+        assert question.suggestion == np.argmax(literal(question.item))
+        assert question.confidence is not None
+
+
+def test_the_surrogate_alone_says_how_likely_a_class_is_that_the_model_does_not_know() -> None:
+    means = np.array([[0.5, 0.4, 0.1], [0.1, -0.2, 1.1]])
+    probs = np.array([[0.9, 0.1, 0.0], [0.6, 0.4, 0.0]])
+    found = shares_to_show(means, probs)
+    first = np.array([np.sqrt(0.5 * 0.9), np.sqrt(0.4 * 0.1), 0.1])
+    np.testing.assert_allclose(found[0], first / first.sum())
+    assert found[1].argmax() == 2
+    np.testing.assert_allclose(found.sum(1), 1.0)
+    np.testing.assert_allclose(shares_to_show(probs[:1, :2], probs[:1, :2]), probs[:1, :2])
 
 
 def test_it_is_fitted_again_only_when_an_audit_answer_or_a_model_comes(
@@ -65,11 +81,11 @@ def test_it_is_fitted_again_only_when_an_audit_answer_or_a_model_comes(
 ) -> None:
     fits: list[int] = []
 
-    def counted(*given: Any) -> Calibration:
-        fits.append(given[2].audited)
-        return calibrate_surrogate(*given)
+    def counted(probs: np.ndarray, labels: np.ndarray, cross_fit: Any) -> Calibration:
+        fits.append(len(labels))
+        return calibrate_model(probs, labels, cross_fit)
 
-    monkeypatch.setattr(calibrations, "calibrate_surrogate", counted)
+    monkeypatch.setattr(calibrations, "calibrate_model", counted)
     with opened(copied(tmp_path / "one", taught=2)) as session:
         asked: list[str | None] = []
         for turn in range(20):
@@ -90,7 +106,7 @@ def test_the_next_items_are_the_same_whatever_the_temperature(tmp_path: Path, mo
     asked = []
     for name, temperature in (("one", None), ("two", 5.0), ("three", 0.2)):
         if temperature is not None:
-            monkeypatch.setattr(calibrations, "calibrate_surrogate", lambda *_, t=temperature: Calibration(t))
+            monkeypatch.setattr(calibrations, "calibrate_model", lambda *_, t=temperature: Calibration(t))
         with opened(copied(tmp_path / name, taught=2)) as session:
             items = []
             for turn in range(15):
@@ -127,6 +143,10 @@ def test_a_training_keeps_what_cross_fitting_found_and_exports_apply_it(tmp_path
         assert raw.probs is not None
         np.testing.assert_array_equal(raw.probs, probs)
         suggested = session.likely(0, 3)
+        for one in suggested:
+            assert one.probability == pytest.approx(out.probs[one.item, 0], abs=1e-5), (
+                "no label came since: as exported"
+            )
     with opened(folder) as again:
         assert again.record.trainings[-1].data["calibration"] == kept
         for one, two in zip(again.likely(0, 3), suggested, strict=True):

@@ -361,6 +361,12 @@ class Surrogate:
         w, probs, _ = self._rows.take(index)
         return (probs + w @ engine.posterior.B).cpu().numpy()
 
+    def anchor_probs(self, rows: Any) -> np.ndarray:
+        """(q, c): the learner's predictions for some rows, from which the mean started; uniform before an anchor."""
+        self._ready()
+        index = torch.from_numpy(check_rows("rows", rows, len(self))).to(self.device)
+        return self._rows.means.probs[index].cpu().numpy()
+
     @property
     def variance(self) -> np.ndarray:
         """(n,): predictive variance λ + g + σ², given the answered and the pending rows."""

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 MAX_LOG_TEMPERATURE: Final = log(10)  # T is from 0.1 to 10
 AUDIT_ITEMS_NEEDED: Final = 30  # with fewer, a calibration is rough
@@ -92,29 +92,6 @@ def calibrate_model(
     """
     prior = _Prior(0.0, PRIOR_DEVIATION) if cross_fit is None else _Prior(log(cross_fit[0]), AUDIT_SCALE, DEGREES)
     return Calibration(_fit(_hit_loss(probs, labels), prior), len(labels), 0 if cross_fit is None else cross_fit[1])
-
-
-def calibrate_surrogate(
-    shares: Float[np.ndarray, "n c"], probs: Float[np.ndarray, "n b"], model: Calibration
-) -> Calibration:
-    """The calibration of a surrogate: on average as confident as the calibrated model, on the same unlabelled items.
-
-    Audit items are not consulted again: they would count twice. `shares` and `probs` are what the surrogate and the
-    model say of the items.
-    """
-    if len(probs) == 0:
-        return model
-    wanted, ratios = float(model.apply(probs).max(1).mean()), _relative(shares)
-
-    def excess(log_temperature: float) -> float:
-        return float((1 / (ratios ** exp(-log_temperature)).sum(1)).mean()) - wanted
-
-    low, high = -MAX_LOG_TEMPERATURE, MAX_LOG_TEMPERATURE
-    if excess(low) <= 0 or excess(high) >= 0:  # no temperature gives this confidence: the nearest does
-        best = low if excess(low) <= 0 else high
-    else:
-        best = float(brentq(excess, low, high, xtol=1e-3))
-    return Calibration(exp(best), model.audited, model.cross_fitted)
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,23 @@
-"""How far a project's probabilities can be believed: temperatures fitted to its audit items.
+"""How far a project's probabilities can be believed: the last model's temperature, fitted to audit items.
 
-The last model's own, for exports, follows from the log: what cross-fitting found when it was trained, corrected by the
-audit items that have an answer. What is shown between two trainings is the surrogate's, whose means move with every
-label; it has a temperature of its own, fitted in the same way. Neither takes part in choosing items.
+It follows from the log: what cross-fitting found when the model was trained, corrected by the audit items that have an
+answer. Exports apply it to the model's probabilities. What is shown between two trainings is the geometric mean of
+these and the surrogate's, which move with every label, at the same temperature. Nothing of it takes part in choosing
+items.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from understudy.learners.calibration import AUDIT_ITEMS_NEEDED, Calibration, calibrate_model, calibrate_surrogate
+from understudy.learners.calibration import AUDIT_ITEMS_NEEDED, Calibration, calibrate_model
 from understudy.sessions.audit import counted_rows
 from understudy.sessions.record import Record
 
 MEANS_FLOOR: Final = 1e-9  # of a surrogate's mean, which may lie a little below 0
 FOLDS: Final = 5  # of a cross-fitting while there are few audit items
 FOLDS_BESIDE_AUDITS: Final = 3  # when audit items say enough to correct it
-ROWS_COMPARED: Final = 500  # of a pool, about so many, on which surrogate and model are to be equally confident
 MAX_AUDIT_ITEMS: Final = 300  # from which on audit items need no help
 
 
@@ -42,6 +42,17 @@ def class_shares(means: np.ndarray) -> np.ndarray:
     return shares / shares.sum(1, keepdims=True)
 
 
+def shares_to_show(means: np.ndarray, model_probs: np.ndarray) -> np.ndarray:
+    """The geometric mean of the surrogate's shares and the model's probabilities, normalised; not calibrated yet.
+
+    The model's temperature suits it, though not the surrogate's shares alone. Where the model gives a class nothing,
+    since it was trained before there was such a class, the surrogate's share counts.
+    """
+    shares = class_shares(means)
+    shown = np.sqrt(shares * np.where(model_probs > 0, model_probs, shares))
+    return shown / shown.sum(1, keepdims=True)
+
+
 def calibration_of_model(probs: np.ndarray, labels: Mapping[int, int], training: Mapping[str, Any]) -> Calibration:
     """The calibration of a model by its predictions for the pool, the audit labels, and the data of its training."""
     rows, given = _rows_within(labels, len(probs))
@@ -60,36 +71,19 @@ def _rows_within(labels: Mapping[int, int], n_rows: int) -> tuple[np.ndarray, np
     return rows, np.array([labels[row] for row in rows.tolist()], np.int64)
 
 
-def _unlabelled_rows(record: Record, n_rows: int) -> np.ndarray:
-    """Some rows below `n_rows` that no model was trained on, spread evenly over the pool."""
-    is_free = np.ones(record.n_items, bool)
-    is_free[list(record.usable)] = False
-    rows = np.flatnonzero(is_free[:n_rows])
-    return rows[:: max(1, len(rows) // ROWS_COMPARED)]
-
-
-class ShownCalibration:
-    """The calibration of what is shown, fitted again only when there is another model or another audit answer."""
+class LastCalibration:
+    """The calibration of the last model, fitted again only when there is another model or another audit answer."""
 
     def __init__(self) -> None:
         self._key: tuple[Any, ...] | None = None
-        self._shown = Calibration()
+        self._found = Calibration()
 
-    def refresh(
-        self,
-        record: Record,
-        labels: Mapping[int, int],
-        probs: np.ndarray | None,
-        predict: Callable[[np.ndarray], np.ndarray],
-    ) -> Calibration:
-        """The calibration for these audit labels; `predict` gives the surrogate's means for rows of the pool."""
+    def refresh(self, record: Record, labels: Mapping[int, int], probs: np.ndarray | None) -> Calibration:
+        """The calibration for these audit labels; `probs` is what the model predicts for the pool."""
         if probs is None or not record.trainings:
             return Calibration()
         training = record.trainings[-1]
         key = (training.seq, training.data["predictions"], tuple(labels.items()))
         if key != self._key:
-            model = calibration_of_model(probs, labels, training.data)
-            rows = _unlabelled_rows(record, len(probs))
-            shares = class_shares(predict(rows)) if len(rows) else np.zeros((0, 1))
-            self._shown, self._key = calibrate_surrogate(shares, probs[rows], model), key
-        return self._shown
+            self._found, self._key = calibration_of_model(probs, labels, training.data), key
+        return self._found

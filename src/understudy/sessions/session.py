@@ -22,7 +22,7 @@ from understudy.labels.imported_labels import MAX_CLASSES, Imported, ImportedLab
 from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
 from understudy.sessions import progress, views, why
-from understudy.sessions.calibrations import ShownCalibration, audit_labels
+from understudy.sessions.calibrations import LastCalibration, audit_labels
 from understudy.sessions.learning import Learning
 from understudy.sessions.log.events import Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
@@ -76,7 +76,7 @@ class Session:
         self.suspicious = 0  # labels that the last review found surprising
         self._cross_checked: tuple[str | None, Guesswork] | None = None  # of the model with this version
         self.turns = Turns(self.record)
-        self._shown = ShownCalibration()
+        self._calibration = LastCalibration()
         self._log, self._clock = events, clock
         self._lock = threading.RLock()
         self._changed = threading.Condition()
@@ -439,7 +439,9 @@ class Session:
 
     @property
     def _state(self) -> views.SessionState:
-        return views.SessionState(self.project, self.record, self.models, self.learning.chooser.surrogate, self._shown)
+        return views.SessionState(
+            self.project, self.record, self.models, self.learning.chooser.surrogate, self._calibration
+        )
 
     @property
     def _training(self) -> views.TrainingFacts:

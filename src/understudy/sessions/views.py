@@ -18,7 +18,7 @@ from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
 from understudy.sessions import why
 from understudy.sessions.audit import wilson
-from understudy.sessions.calibrations import ShownCalibration, audit_labels, class_shares
+from understudy.sessions.calibrations import LastCalibration, audit_labels, shares_to_show
 from understudy.sessions.chooser import Choice
 from understudy.sessions.grid import make_offer
 from understudy.sessions.models import Models
@@ -55,7 +55,7 @@ class SessionState:
     record: Record
     models: Models
     surrogate: Surrogate
-    shown: ShownCalibration
+    calibration: LastCalibration
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def question(state: SessionState, lease: Lease, remaining: float, now: float) ->
     suggestion = confidence = None
     may_suggest = record.settings.suggestions and lease.ask in ("choice", "again") and not record.is_audit(item)
     if may_suggest and state.models.version is not None:
-        shares = _shares_shown(state, state.surrogate.predict([item]))[0]
+        shares = _shares_shown(state, [item], audit_labels(record))[0]
         suggestion, confidence = int(shares.argmax()), float(shares.max())
     mine = decisions.marks.get(lease.annotator)
     look = show_item(state.project, item)
@@ -116,14 +116,15 @@ def question(state: SessionState, lease: Lease, remaining: float, now: float) ->
     )
 
 
-def _shares_shown(state: SessionState, means: np.ndarray) -> np.ndarray:
-    """The surrogate's means as calibrated probabilities of the classes."""
-    return calibration_shown(state, audit_labels(state.record)).apply(class_shares(means))
+def _shares_shown(state: SessionState, rows: Sequence[int], labels: Mapping[int, int]) -> np.ndarray:
+    """Calibrated probabilities of the classes for a few rows, given the answered audit items."""
+    shares = shares_to_show(state.surrogate.predict(rows), state.surrogate.anchor_probs(rows))
+    return calibration_shown(state, labels).apply(shares)
 
 
 def calibration_shown(state: SessionState, labels: Mapping[int, int]) -> Calibration:
-    """What the surrogate's shares are calibrated by, given the answered audit items."""
-    return state.shown.refresh(state.record, labels, state.models.probs, state.surrogate.predict)
+    """What the confidences that are shown are calibrated by, given the answered audit items."""
+    return state.calibration.refresh(state.record, labels, state.models.probs)
 
 
 def item_card(state: SessionState, item: int) -> ItemCard:
@@ -251,10 +252,8 @@ def grid_offer(state: SessionState, label: int, at_most: int) -> GridOffer:
         return GridOffer([], None, 0, "There is no model yet; label items of two classes first.")
     labels = audit_labels(state.record)
     rows, confidences = _likely_rows(state, label, labels)
-    asked = np.array(list(labels), np.int64)
     given = np.array(list(labels.values()), np.int64)
-    shares = class_shares(state.surrogate.predict(asked)) if len(asked) else np.zeros((0, 1))
-    shares = calibration_shown(state, labels).apply(shares)
+    shares = _shares_shown(state, list(labels), labels) if labels else np.zeros((0, 1))
     offer = make_offer(confidences, shares.max(1), shares.argmax(1) == given, at_most)
     items = _as_likely(state.project, rows[: offer.count], confidences[: offer.count])
     return GridOffer(items, offer.promised, len(rows), offer.reason)
@@ -265,7 +264,7 @@ def _likely_rows(state: SessionState, label: int, labels: Mapping[int, int]) -> 
     if state.models.version is None:
         return np.zeros(0, np.int64), np.zeros(0)
     rows = state.surrogate.askable
-    shares = class_shares(state.surrogate.mean[rows])
+    shares = shares_to_show(state.surrogate.mean[rows], state.surrogate.anchor_probs(rows))
     is_likely = shares.argmax(1) == label
     rows, shares = rows[is_likely], calibration_shown(state, labels).apply(shares[is_likely])
     order = np.argsort(-shares[:, label], kind="stable")
