@@ -107,11 +107,11 @@ def serve(asked: socket.socket) -> None:
     signal.set_wakeup_fd(write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     while True:
-        ready = select.select([asked, read], [], [])[0]
+        ready = select.select([asked.fileno(), read], [], [])[0]
         if read in ready:
             os.read(read, 4096)
             _tell_ends(statuses)
-        if asked in ready:
+        if asked.fileno() in ready:
             header, given, _, _ = socket.recv_fds(asked, 8, 3)
             if not header:
                 return
