@@ -38,6 +38,8 @@ LONGEST = (
     "tests/sessions/test_session.py",
     "tests/web/test_page_team.py",
     "tests/web/test_page.py",
+    "tests/web/test_page_looks.py",
+    "tests/web/test_page_projects.py",
     "tests/experiments/test_kills.py",
     "tests/sessions/training/test_trainer.py",
     "tests/web/test_server.py",

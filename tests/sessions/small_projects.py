@@ -1,6 +1,7 @@
 """Projects to label in tests: set up once, then copied, so that a test begins at once."""
 
 import atexit
+import csv
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -34,15 +35,21 @@ def templates() -> Path:
 
 @cache
 def template(kind: str, n: int, taught: int, settings: tuple[tuple[str, Any], ...]) -> Path:
-    """A closed project: "digits", or n images; with a model made of so many labels, or untouched."""
+    """A closed project: "digits", n images, or n texts of one word each, which say nothing of a class ("noise").
+
+    It has a model made of so many labels, or is untouched.
+    """
     folder = templates() / f"{len(list(templates().iterdir()))}"
+    given: dict[str, Any] = {"demo": True}
     if kind == "images":
         images(folder / "photos", [f"{row:04}.png" for row in range(n)])
-    project = create_or_open(
-        None if kind == "digits" else folder / "photos", project=folder / "project", demo=kind == "digits",
-        classes=None if kind == "digits" else ["cat", "dog", "fox"], encoder=None if kind == "digits" else SMALL,
-        device="cpu", **{**CALM, **dict(settings)},
-    )  # fmt: skip
+        given = {"source": folder / "photos", "classes": ["cat", "dog", "fox"], "encoder": SMALL}
+    if kind == "noise":
+        folder.mkdir()
+        with (folder / "texts.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([["text"], *([f"word{row * 7919}"] for row in range(n))])
+        given = {"source": folder / "texts.csv", "classes": ["good", "bad"], "encoder": "words"}
+    project = create_or_open(project=folder / "project", device="cpu", **{**given, **CALM, **dict(settings)})
     session = open_session(project)
     try:
         for turn in range(taught):

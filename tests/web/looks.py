@@ -70,7 +70,7 @@ MOVING: Final = """() => [...document.querySelectorAll("*")].filter((e) => {
   const style = getComputedStyle(e);
   const lasts = (times) => times.split(",").some((time) => parseFloat(time) > 0.02);
   return lasts(style.transitionDuration) || (style.animationName !== "none" && lasts(style.animationDuration));
-}).map((e) => e.outerHTML.slice(0, 200))"""
+}).map((e) => "moves: " + e.outerHTML.slice(0, 200))"""
 
 # Whether the element that has the focus shows it.
 FOCUS: Final = """() => {
@@ -116,6 +116,15 @@ CRUSHED: Final = """() => [[".stage", 100], [".side .classes", 80], [".tiles", 8
   const height = document.querySelector(name)?.getBoundingClientRect().height;
   return height !== undefined && height < least ? [`${name} is only ${Math.round(height)} high`] : [];
 })"""
+
+# What a finger cannot hit. A box to tick is as large as the row that names it.
+TOO_SMALL: Final = """() => [
+  ...document.querySelectorAll("button, .button, nav a, input, select, summary, [role=option]"),
+]
+  .filter((e) => e.checkVisibility() && !e.closest(".unseen"))
+  .map((e) => [e, (e.type === "checkbox" ? e.closest("label, .setting") ?? e : e).getBoundingClientRect()])
+  .filter(([, box]) => box.width > 1 && (box.width < 43.5 || box.height < 43.5))
+  .map(([e, box]) => `${Math.round(box.width)} x ${Math.round(box.height)}: ` + e.outerHTML.slice(0, 100))"""
 
 # A page that must be pushed sideways; a window whose close button cannot be reached.
 TOO_WIDE: Final = """() => {

@@ -34,10 +34,10 @@ class Served:
 
 
 @contextmanager
-def served(session: Session | SessionHolder, access: Access | None = None) -> Iterator[Served]:
-    """A server on a free port, stopped at the end."""
+def served(session: Session | SessionHolder, access: Access | None = None, port: int = 0) -> Iterator[Served]:
+    """A server on a free port, or on this one, stopped at the end."""
     holder = session if isinstance(session, SessionHolder) else SessionHolder(session)
-    listening = listen(Address(port=0))
+    listening = listen(Address(port=port))
     server = make_server(holder, Access() if access is None else access)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()

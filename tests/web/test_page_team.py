@@ -1,18 +1,20 @@
 """Two people at once, and a server that is killed while keys are being pressed: no label twice, none lost."""
 
 import socket
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.sessions.small_projects import opened
 from tests.web import browser
 from tests.web.browser import Desk, desk, events, truth
 from tests.web.killable import Killable
+from tests.web.serving import served
+from understudy.sessions.backup import back_up, restore_backup
 from understudy.sessions.record import Record
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
 chromium = browser.chromium
 EACH = 100
-UNDERSTUDY = (str(Path(sys.executable).with_name("understudy")),)
 
 
 @pytest.fixture(scope="module")
@@ -110,27 +111,26 @@ def test_a_backup_made_under_the_keys_of_two_people_opens_in_the_browser(
         for person in (dana, eli):
             person.until_sent()
         known = {entry["key"] for person in (dana, eli) for entry in person.accepted()}
-        backup = subprocess.Popen([*UNDERSTUDY, "backup", str(server.project), str(file)])
-        while backup.poll() is None:
-            for person in (dana, eli):
-                press_right(person, keys)
-        assert backup.returncode == 0
+        with ThreadPoolExecutor(1) as other:  # the server is a process of its own, as it is to `understudy backup`
+            backup = other.submit(lambda: list(back_up(str(server.project), file)))
+            while not backup.done():
+                for person in (dana, eli):
+                    press_right(person, keys)
+            backup.result()
         dana.require_calm()
-    assert subprocess.run([*UNDERSTUDY, "restore", str(file), str(again)]).returncode == 0
+    list(restore_backup(file, again))
     kept = events(again)
     assert kept == events(server.project)[: len(kept)]
     assert known <= {event.key for event in kept}
-    second = Killable(again, free_port())
-    second.start()
-    try:
-        second.until_ready()
-        with desk(chromium, second.url, "Dana") as dana:
-            assert dana.labelled(len(Record.from_events(kept).effective)) == len(Record.from_events(kept).effective)
-            press_right(dana, keys)
-            dana.until_sent()
-            dana.require_calm()
-    finally:
-        second.end()
+    with (
+        opened(again) as session,
+        served(session) as second,
+        desk(chromium, second.url, "Dana") as dana,
+    ):
+        assert dana.labelled(len(Record.from_events(kept).effective)) == len(Record.from_events(kept).effective)
+        press_right(dana, keys)
+        dana.until_sent()
+        dana.require_calm()
 
 
 def free_port() -> int:

@@ -245,7 +245,15 @@ export function LabelView() {
         <FeaturesLine once />
       </div>
       <aside class="side" aria-label="Answer">
-        {classes.value.length === 0 && (
+        {classes.value.length > 0 ? (
+          <ClassButtons
+            onChoose={(index) => click(() => label(index))()}
+            chosen={chosen}
+            guess={guess}
+            confidence={question.confidence}
+            off={idle}
+          />
+        ) : (
           <div class="no-classes" data-testid="no-classes">
             <p>No class yet. Look at the item, then name the class that fits.</p>
             <button type="button" class="main" disabled={idle} onClick={() => (dialog.value = "find")}>
@@ -253,13 +261,6 @@ export function LabelView() {
             </button>
           </div>
         )}
-        <ClassButtons
-          onChoose={(index) => click(() => label(index))()}
-          chosen={chosen}
-          guess={guess}
-          confidence={question.confidence}
-          off={idle}
-        />
         <div class="side-foot">
           <button type="button" class="quiet" data-testid="find" onClick={() => (dialog.value = "find")}>
             Find <kbd>{shownKey(keyOf("find", keyMap.value))}</kbd>
