@@ -290,9 +290,8 @@ export function LabelView() {
             ) : (
               <>
                 <span>
-                  Likely
-                  {question.confidence !== null && ` (${likelihood(question.confidence, status.value?.calibration?.rough)})`}:{" "}
-                  <b>{className(guess)}</b>
+                  Likely <b>{className(guess)}</b>
+                  {question.confidence !== null && ` (${likelihood(question.confidence, status.value?.calibration?.rough)})`}
                 </span>
                 <button type="button" class="quiet" data-testid="accept" onClick={click(accept)}>
                   Accept <kbd>{shownKey(keyOf("accept", keyMap.value))}</kbd>
