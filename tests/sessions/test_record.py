@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from understudy.errors import UnderstudyError
 from understudy.projects.settings import Settings
+from understudy.sessions.calibrations import Audits, audit_labels
 from understudy.sessions.log.events import Event
 from understudy.sessions.record import Record, majority
 
@@ -146,6 +147,41 @@ def test_everything_can_be_undone_down_to_nothing(deeds: list[tuple[str, int, st
         while story.record.last_decision(who):
             story.undo(who)
     assert looks(story.record) == looks(Record.from_events(story.events[:1]))
+
+
+AUDIT_DEEDS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["asked", "asked", "label", "label", "released", "bad", "skipped", "put_back", "undo", "audit"]
+        ),
+        st.sampled_from([*AUDIT, 3]),
+        st.sampled_from(PEOPLE),
+        st.integers(0, 2),
+    ),
+    max_size=20,
+)
+
+
+@examples(max_examples=200)
+@given(AUDIT_DEEDS)
+def test_audit_labels_that_are_kept_are_those_one_finds_by_looking(deeds: list[tuple[str, int, str, int]]) -> None:
+    story = Story()
+    audits = Audits(story.record)
+    for kind, item, who, label in deeds:
+        if kind == "label":
+            story.label(item, label, who)
+        elif kind == "undo":
+            story.undo(who)
+        elif kind == "put_back":
+            story.say("put_back", None, who, what="skipped")
+        elif kind == "asked":
+            story.say("asked", item, who, lease="audit", seconds=9.0)
+        elif kind == "audit":
+            share = {"audit_share": 0.4}
+            story.say("settings_changed", None, who, settings=share, audit=[] if story.record.is_audit(3) else [3])
+        else:
+            story.say(kind, item, who)
+        assert audits.labels == audit_labels(story.record)
 
 
 def test_one_undo_takes_back_all_that_was_confirmed_in_one_go() -> None:

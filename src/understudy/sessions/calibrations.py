@@ -71,19 +71,34 @@ def _rows_within(labels: Mapping[int, int], n_rows: int) -> tuple[np.ndarray, np
     return rows, np.array([labels[row] for row in rows.tolist()], np.int64)
 
 
-class LastCalibration:
-    """The calibration of the last model, fitted again only when there is another model or another audit answer."""
+class Audits:
+    """The audit labels of a record and the calibration by them, found again only when they may have changed.
 
-    def __init__(self) -> None:
-        self._key: tuple[Any, ...] | None = None
-        self._found = Calibration()
+    Both are wanted with every suggestion, and with thousands of audit items each takes milliseconds.
+    """
 
-    def refresh(self, record: Record, labels: Mapping[int, int], probs: np.ndarray | None) -> Calibration:
-        """The calibration for these audit labels; `probs` is what the model predicts for the pool."""
-        if probs is None or not record.trainings:
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._version: int | None = None  # of the record's answers
+        self._labels: dict[int, int] = {}
+        self._model: tuple[int, str] | None = None  # that the calibration is of
+        self._calibration = Calibration()
+
+    @property
+    def labels(self) -> Mapping[int, int]:
+        """The audit items that were asked and answered, with their labels."""
+        if self._version != self._record.audit_version:
+            found, self._version = audit_labels(self._record), self._record.audit_version
+            if found != self._labels:
+                self._labels, self._model = found, None
+        return self._labels
+
+    def calibration(self, probs: np.ndarray | None) -> Calibration:
+        """The calibration of the last model by these labels; `probs` is what it predicts for the pool."""
+        if probs is None or not self._record.trainings:
             return Calibration()
-        training = record.trainings[-1]
-        key = (training.seq, training.data["predictions"], tuple(labels.items()))
-        if key != self._key:
-            self._found, self._key = calibration_of_model(probs, labels, training.data), key
-        return self._found
+        labels, training = self.labels, self._record.trainings[-1]
+        model = (training.seq, training.data["predictions"])
+        if model != self._model:
+            self._calibration, self._model = calibration_of_model(probs, labels, training.data), model
+        return self._calibration

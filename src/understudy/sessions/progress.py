@@ -12,7 +12,6 @@ import numpy as np
 
 from understudy.sessions import agreement, stopping
 from understudy.sessions.audit import wilson
-from understudy.sessions.calibrations import audit_labels
 from understudy.sessions.models import best_influence
 from understudy.sessions.record import Record
 from understudy.sessions.replies import ClassScore, Confusion, CurvePoint, Person, Progress
@@ -30,7 +29,7 @@ def progress(
 ) -> Progress:
     """The progress page. `checked`: what `cross_check` found, where it was needed."""
     record = state.record
-    labels = audit_labels(record)
+    labels = state.audits.labels
     right, judged = record.tally()
     by_name = {item: {name: mark.label for name, mark in marks.items()} for item, marks in record.labels.items()}
     shared = any(len(names) > 1 for names in by_name.values())
@@ -71,7 +70,7 @@ def _confusions(state: SessionState, labels: Mapping[int, int]) -> list[Confusio
     return [Confusion(label, guess, count) for (label, guess), count in sorted(counts.items())]
 
 
-def _curve_point(state: SessionState, place: int, labels: dict[int, int]) -> CurvePoint:
+def _curve_point(state: SessionState, place: int, labels: Mapping[int, int]) -> CurvePoint:
     event = state.record.trainings[place]
     right, scored = state.models.right_on(labels, place) or (0, 0)
     low, high = wilson(right, scored) if scored else (None, None)
@@ -87,7 +86,7 @@ def _curve_point(state: SessionState, place: int, labels: dict[int, int]) -> Cur
 
 
 def _hint(
-    state: SessionState, facts: TrainingFacts, labels: dict[int, int], checked: Guesswork | None
+    state: SessionState, facts: TrainingFacts, labels: Mapping[int, int], checked: Guesswork | None
 ) -> stopping.Hint:
     """Whether to go on, from all models on the same audit items."""
     record, models = state.record, state.models
@@ -180,7 +179,7 @@ def needs_cross_check(state: SessionState) -> bool:
     record = state.record
     if len(record.usable) < stopping.FEWEST_LABELS_TO_DOUBT or len({*record.training_rows().values()}) < 2:
         return False
-    audit = _guesswork(state, audit_labels(record))
+    audit = _guesswork(state, state.audits.labels)
     return audit is not None and not audit.is_above_chance()
 
 

@@ -120,6 +120,7 @@ class Record:
     """The state of a project after some events, brought up to date by `apply`, one event at a time."""
 
     def __init__(self) -> None:
+        self.audit_version = 0  # grows whenever the answers to audit items may have changed
         self._begin()
 
     def _begin(self) -> None:
@@ -344,6 +345,7 @@ class Record:
             self.failures.append(event)
 
     def _add_audit_rows(self, rows: Iterable[int]) -> None:
+        self.audit_version += 1
         self.audit_draws.append(tuple(rows))
         self.audit_rows = tuple(row for draw in self.audit_draws for row in draw)
         self._audit = frozenset(self.audit_rows)
@@ -357,6 +359,7 @@ class Record:
         self.asked[ask][event.item] = None
         self.last_ask[event.annotator] = ask
         if ask == "audit":
+            self.audit_version += 1
             self.audited_by[event.item] = event.annotator
 
     def _end_lease(self, event: Event) -> None:
@@ -366,6 +369,7 @@ class Record:
             del self.leases[event.item]
             if event.kind in ("lease_expired", "released"):  # it is as if nobody had been asked
                 self.asked[lease.ask].pop(event.item, None)
+                self.audit_version += lease.ask == "audit"
 
     def _decide(self, event: Event) -> None:
         assert event.item is not None
@@ -407,6 +411,7 @@ class Record:
     def _file(self, item: int) -> None:
         """Bring what is kept by item up to date after its decisions have changed."""
         found = self._of_item[item]
+        self.audit_version += item in self._audit
         _put(self.labels, item, found.marks or None)
         _put(self.skipped, item, found.skipped or None)
         _put(self.unknown, item, found.unknown or None)

@@ -22,7 +22,7 @@ from understudy.labels.imported_labels import MAX_CLASSES, Imported, ImportedLab
 from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
 from understudy.sessions import progress, views, why
-from understudy.sessions.calibrations import LastCalibration, audit_labels
+from understudy.sessions.calibrations import Audits
 from understudy.sessions.learning import Learning
 from understudy.sessions.log.events import Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
@@ -76,7 +76,7 @@ class Session:
         self.suspicious = 0  # labels that the last review found surprising
         self._cross_checked: tuple[str | None, Guesswork] | None = None  # of the model with this version
         self.turns = Turns(self.record)
-        self._calibration = LastCalibration()
+        self._audits = Audits(self.record)
         self._log, self._clock = events, clock
         self._lock = threading.RLock()
         self._changed = threading.Condition()
@@ -439,9 +439,7 @@ class Session:
 
     @property
     def _state(self) -> views.SessionState:
-        return views.SessionState(
-            self.project, self.record, self.models, self.learning.chooser.surrogate, self._calibration
-        )
+        return views.SessionState(self.project, self.record, self.models, self.learning.chooser.surrogate, self._audits)
 
     @property
     def _training(self) -> views.TrainingFacts:
@@ -499,7 +497,7 @@ class Session:
     def calibration(self) -> Calibration:
         """What the confidences that are shown are calibrated by."""
         with self._lock:
-            return views.calibration_shown(self._state, audit_labels(self.record))
+            return views.calibration_shown(self._state)
 
     def grid(self, label: int, at_most: int = 20) -> GridOffer:
         """The likely items of a class to confirm at once: as many as can be believed."""

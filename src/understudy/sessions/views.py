@@ -5,7 +5,7 @@ All are called with the session's lock held.
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
 from understudy.sessions import why
 from understudy.sessions.audit import wilson
-from understudy.sessions.calibrations import LastCalibration, audit_labels, shares_to_show
+from understudy.sessions.calibrations import Audits, shares_to_show
 from understudy.sessions.chooser import Choice
 from understudy.sessions.grid import make_offer
 from understudy.sessions.models import Models
@@ -55,7 +55,7 @@ class SessionState:
     record: Record
     models: Models
     surrogate: Surrogate
-    calibration: LastCalibration
+    audits: Audits
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def question(state: SessionState, lease: Lease, remaining: float, now: float) ->
     suggestion = confidence = None
     may_suggest = record.settings.suggestions and lease.ask in ("choice", "again") and not record.is_audit(item)
     if may_suggest and state.models.version is not None:
-        shares = _shares_shown(state, [item], audit_labels(record))[0]
+        shares = _shares_shown(state, [item])[0]
         suggestion, confidence = int(shares.argmax()), float(shares.max())
     mine = decisions.marks.get(lease.annotator)
     look = show_item(state.project, item)
@@ -116,15 +116,15 @@ def question(state: SessionState, lease: Lease, remaining: float, now: float) ->
     )
 
 
-def _shares_shown(state: SessionState, rows: Sequence[int], labels: Mapping[int, int]) -> np.ndarray:
-    """Calibrated probabilities of the classes for a few rows, given the answered audit items."""
+def _shares_shown(state: SessionState, rows: Sequence[int]) -> np.ndarray:
+    """Calibrated probabilities of the classes for a few rows."""
     shares = shares_to_show(state.surrogate.predict(rows), state.surrogate.anchor_probs(rows))
-    return calibration_shown(state, labels).apply(shares)
+    return calibration_shown(state).apply(shares)
 
 
-def calibration_shown(state: SessionState, labels: Mapping[int, int]) -> Calibration:
-    """What the confidences that are shown are calibrated by, given the answered audit items."""
-    return state.calibration.refresh(state.record, labels, state.models.probs)
+def calibration_shown(state: SessionState) -> Calibration:
+    """What the confidences that are shown are calibrated by."""
+    return state.audits.calibration(state.models.probs)
 
 
 def item_card(state: SessionState, item: int) -> ItemCard:
@@ -242,7 +242,7 @@ def reason_for_nothing(record: Record, annotator: str) -> str:
 
 def likely_items(state: SessionState, label: int, n: int) -> list[Likely]:
     """Unlabelled items that the surrogate takes for one class, the surest first. No audit items."""
-    rows, confidences = _likely_rows(state, label, audit_labels(state.record))
+    rows, confidences = _likely_rows(state, label)
     return _as_likely(state.project, rows[:n], confidences[:n])
 
 
@@ -250,23 +250,23 @@ def grid_offer(state: SessionState, label: int, at_most: int) -> GridOffer:
     """As many of the likely items of a class as may be confirmed at once, and why not more."""
     if state.models.version is None:
         return GridOffer([], None, 0, "There is no model yet; label items of two classes first.")
-    labels = audit_labels(state.record)
-    rows, confidences = _likely_rows(state, label, labels)
+    labels = state.audits.labels
+    rows, confidences = _likely_rows(state, label)
     given = np.array(list(labels.values()), np.int64)
-    shares = _shares_shown(state, list(labels), labels) if labels else np.zeros((0, 1))
+    shares = _shares_shown(state, list(labels)) if labels else np.zeros((0, 1))
     offer = make_offer(confidences, shares.max(1), shares.argmax(1) == given, at_most)
     items = _as_likely(state.project, rows[: offer.count], confidences[: offer.count])
     return GridOffer(items, offer.promised, len(rows), offer.reason)
 
 
-def _likely_rows(state: SessionState, label: int, labels: Mapping[int, int]) -> tuple[np.ndarray, np.ndarray]:
+def _likely_rows(state: SessionState, label: int) -> tuple[np.ndarray, np.ndarray]:
     """The rows that may be asked and are likeliest of one class, the surest first, and their confidences."""
     if state.models.version is None:
         return np.zeros(0, np.int64), np.zeros(0)
     rows = state.surrogate.askable
     shares = shares_to_show(state.surrogate.mean[rows], state.surrogate.anchor_probs(rows))
     is_likely = shares.argmax(1) == label
-    rows, shares = rows[is_likely], calibration_shown(state, labels).apply(shares[is_likely])
+    rows, shares = rows[is_likely], calibration_shown(state).apply(shares[is_likely])
     order = np.argsort(-shares[:, label], kind="stable")
     return rows[order], shares[order, label]
 
@@ -347,7 +347,7 @@ def status(
 ) -> Status:
     """The numbers that are always on the page."""
     record, models = state.record, state.models
-    labels = audit_labels(record)
+    labels = state.audits.labels
     right, scored = models.right_on(labels) or (0, 0)
     return Status(
         project=state.project.name,
@@ -373,7 +373,7 @@ def status(
         suspicious=suspicious,
         version=version,
         features=state.project.features_note,
-        calibration=_calibration_status(state, labels),
+        calibration=_calibration_status(state),
         audit=_plan(record),
         folders=_folders(state),
     )
@@ -396,10 +396,10 @@ def _folders(state: SessionState) -> Folders | None:
     )
 
 
-def _calibration_status(state: SessionState, labels: Mapping[int, int]) -> CalibrationStatus | None:
+def _calibration_status(state: SessionState) -> CalibrationStatus | None:
     if state.models.version is None:
         return None
-    found = calibration_shown(state, labels)
+    found = calibration_shown(state)
     return CalibrationStatus(found.is_rough, found.audited, found.describe())
 
 
