@@ -138,7 +138,7 @@ export interface Doubt extends Shown {
 }
 
 export interface Likely extends Shown {
-  probability: number;
+  probability: number | null;
 }
 
 export interface GridOffer {

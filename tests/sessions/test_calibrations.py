@@ -25,10 +25,10 @@ def teach(session: Session, n: int, key: str = "k") -> None:
 
 
 def test_what_is_shown_is_between_surrogate_and_model_and_has_the_models_temperature(tmp_path: Path) -> None:
-    with opened(copied(tmp_path / "one", taught=2)) as session:
-        teach(session, 25)
+    with opened(copied(tmp_path / "one", n=80, taught=8, audit_share=0.3)) as session:
+        teach(session, 40)
         labels = audit_labels(session.record)
-        assert len(labels) >= 2
+        assert 10 <= len(labels) < 30
         surrogate, probs = session.learning.chooser.surrogate, session.models.probs
         assert probs is not None
         given = np.array(list(labels.values()))
@@ -63,6 +63,19 @@ def test_what_is_shown_is_between_surrogate_and_model_and_has_the_models_tempera
         assert question.item is not None
         assert question.suggestion == np.argmax(literal(question.item))
         assert question.confidence is not None
+
+
+def test_confidences_that_nothing_could_check_are_not_shown(tmp_path: Path) -> None:
+    with opened(copied(tmp_path / "one", taught=2)) as session:
+        teach(session, 3)
+        status, offer, question = session.status().calibration, session.grid(0), session.next("bob")
+        assert status is not None
+        assert "could not be checked" in status.sentence
+        assert "too few items have a label" in offer.reason
+        assert offer.items
+        assert {one.probability for one in offer.items} == {None}
+        assert question.suggestion is not None
+        assert question.confidence is None
 
 
 def test_the_surrogate_alone_says_how_likely_a_class_is_that_the_model_does_not_know() -> None:

@@ -156,13 +156,13 @@ export function GridView() {
                 data-testid="grid-tile"
                 data-item={tile.item}
                 aria-pressed={!out.has(tile.item)}
-                title={`${tile.id}: ${likelihood(tile.probability, rough)}`}
+                title={tile.probability === null ? tile.id : `${tile.id}: ${likelihood(tile.probability, rough)}`}
                 onClick={() => toggle(tile.item)}
               >
                 <Thumb item={tile.item} kind={tile.kind} text={tile.text} alt={`item ${tile.id}`} />
                 <span class="tile-foot">
                   <kbd>{LETTERS[i]}</kbd>
-                  <span>{likelihood(tile.probability, rough)}</span>
+                  {tile.probability !== null && <span>{likelihood(tile.probability, rough)}</span>}
                 </span>
               </button>
             ))}

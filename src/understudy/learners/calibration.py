@@ -17,6 +17,7 @@ from scipy.optimize import minimize_scalar
 
 MAX_LOG_TEMPERATURE: Final = log(10)  # T is from 0.1 to 10
 AUDIT_ITEMS_NEEDED: Final = 30  # with fewer, a calibration is rough
+ITEMS_TO_SHOW: Final = 10  # audited or cross-fitted; with fewer, no confidence is shown
 PRIOR_DEVIATION: Final = 0.5  # prior standard deviation of log T around 0, with audit items only
 CROSS_FIT_DEVIATION: Final = 0.7  # the same, for cross-fitted labelled items
 AUDIT_SCALE: Final = 0.15  # of log T around the cross-fitted value, before audit items
@@ -41,6 +42,11 @@ class Calibration:
     def is_rough(self) -> bool:
         return self.audited < AUDIT_ITEMS_NEEDED
 
+    @property
+    def is_known(self) -> bool:
+        """Whether so many items were predicted and answered that a confidence says anything."""
+        return self.audited + self.cross_fitted >= ITEMS_TO_SHOW
+
     def apply(self, probs: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
         """Calibrated probabilities, of the same type."""
         return temper(probs, self.temperature)
@@ -56,6 +62,8 @@ class Calibration:
         """One sentence for users: how reliable the confidences are."""
         if not self.is_rough:
             return f"Confidences are calibrated on {self.audited:,} audit items."
+        if not self.is_known:
+            return "Confidences could not be checked yet: too few items have a label."
         if self.audited == 0:
             return "Confidences are rough: no audit item has an answer yet."
         items = "1 audit item has" if self.audited == 1 else f"{self.audited} audit items have"

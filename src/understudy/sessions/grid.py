@@ -16,6 +16,7 @@ from understudy.sessions.audit import wilson
 PROMISED: Final = 0.95  # share of the offered items that are right
 BOUND_CONFIDENCE: Final = 0.6  # of the two-sided interval: the share is below its lower end one time in five
 FEW: Final = 4  # offered without a promise
+NOTHING_LEFT: Final = "Nothing is left that is likely of this class."
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,21 @@ def make_offer(
     """
     total = len(confidences)
     if total == 0:
-        return Offer(0, None, "Nothing is left that is likely of this class.")
+        return Offer(0, None, NOTHING_LEFT)
     counts = np.arange(1, total + 1)
     sure = np.flatnonzero(np.cumsum(confidences) / counts >= PROMISED) + 1  # numbers of items that are sure enough
     on_page = (n for n in sure.tolist() if n <= at_most)
     supported = (n for n in on_page if _bound(float(confidences[n - 1]), audit_confidences, audit_hits)[2] >= PROMISED)
     count = max(supported, default=0)
     if count == 0:
-        count = min(FEW, total, at_most)
-        why = _doubt(confidences, audit_confidences, audit_hits, has_sure=len(sure) > 0)
-        return Offer(count, None, f"{_of(count, total)}, and nothing is promised: {why}")
+        return offer_few(total, at_most, _doubt(confidences, audit_confidences, audit_hits, has_sure=len(sure) > 0))
     return Offer(count, PROMISED, _limit(confidences, audit_confidences, audit_hits, count, at_most))
+
+
+def offer_few(total: int, at_most: int, why: str) -> Offer:
+    """A few items without a promise, and why nothing is promised."""
+    count = min(FEW, total, at_most)
+    return Offer(count, None, f"{_of(count, total)}, and nothing is promised: {why}" if count else NOTHING_LEFT)
 
 
 def _bound(

@@ -29,7 +29,7 @@ class Question:
     lease_until: float | None = None  # the same as a time, seconds since 1970
     lease: int | None = None  # the number of the event by which it was leased: the later, the larger
     suggestion: int | None = None  # the likeliest class; null for audit items and before there is a model
-    confidence: float | None = None
+    confidence: float | None = None  # calibrated; null while too few items have a label to check it
     flagged: bool = False
     mine: int | None = None  # what this annotator said of it before, after an undo or in a review
     reason: str | None = None  # why there is nothing to ask, where there is nothing
@@ -203,7 +203,7 @@ class Likely:
     id: str
     kind: str
     text: str | None
-    probability: float  # calibrated
+    probability: float | None  # calibrated; null while too few items have a label to check it
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from understudy.sessions import why
 from understudy.sessions.audit import wilson
 from understudy.sessions.calibrations import Audits, shares_to_show
 from understudy.sessions.chooser import Choice
-from understudy.sessions.grid import make_offer
+from understudy.sessions.grid import Offer, make_offer, offer_few
 from understudy.sessions.models import Models
 from understudy.sessions.record import Lease, Record
 from understudy.sessions.replies import (
@@ -97,7 +97,8 @@ def question(state: SessionState, lease: Lease, remaining: float, now: float) ->
     may_suggest = record.settings.suggestions and lease.ask in ("choice", "again") and not record.is_audit(item)
     if may_suggest and state.models.version is not None:
         shares = _shares_shown(state, [item])[0]
-        suggestion, confidence = int(shares.argmax()), float(shares.max())
+        suggestion = int(shares.argmax())
+        confidence = float(shares.max()) if calibration_shown(state).is_known else None
     mine = decisions.marks.get(lease.annotator)
     look = show_item(state.project, item)
     return Question(
@@ -243,20 +244,26 @@ def reason_for_nothing(record: Record, annotator: str) -> str:
 def likely_items(state: SessionState, label: int, n: int) -> list[Likely]:
     """Unlabelled items that the surrogate takes for one class, the surest first. No audit items."""
     rows, confidences = _likely_rows(state, label)
-    return _as_likely(state.project, rows[:n], confidences[:n])
+    return _as_likely(state, rows[:n], confidences[:n])
 
 
 def grid_offer(state: SessionState, label: int, at_most: int) -> GridOffer:
     """As many of the likely items of a class as may be confirmed at once, and why not more."""
     if state.models.version is None:
         return GridOffer([], None, 0, "There is no model yet; label items of two classes first.")
-    labels = state.audits.labels
     rows, confidences = _likely_rows(state, label)
+    offer = _offer(state, confidences, at_most)
+    items = _as_likely(state, rows[: offer.count], confidences[: offer.count])
+    return GridOffer(items, offer.promised, len(rows), offer.reason)
+
+
+def _offer(state: SessionState, confidences: np.ndarray, at_most: int) -> Offer:
+    if not calibration_shown(state).is_known:
+        return offer_few(len(confidences), at_most, "too few items have a label to say how sure the model is.")
+    labels = state.audits.labels
     given = np.array(list(labels.values()), np.int64)
     shares = _shares_shown(state, list(labels)) if labels else np.zeros((0, 1))
-    offer = make_offer(confidences, shares.max(1), shares.argmax(1) == given, at_most)
-    items = _as_likely(state.project, rows[: offer.count], confidences[: offer.count])
-    return GridOffer(items, offer.promised, len(rows), offer.reason)
+    return make_offer(confidences, shares.max(1), shares.argmax(1) == given, at_most)
 
 
 def _likely_rows(state: SessionState, label: int) -> tuple[np.ndarray, np.ndarray]:
@@ -271,11 +278,11 @@ def _likely_rows(state: SessionState, label: int) -> tuple[np.ndarray, np.ndarra
     return rows[order], shares[order, label]
 
 
-def _as_likely(project: Project, rows: np.ndarray, confidences: np.ndarray) -> list[Likely]:
-    found = []
+def _as_likely(state: SessionState, rows: np.ndarray, confidences: np.ndarray) -> list[Likely]:
+    found, is_known = [], calibration_shown(state).is_known
     for item, confidence in zip(rows.tolist(), confidences.tolist(), strict=True):
-        look = show_item(project, item)
-        found.append(Likely(item, look.id, look.kind, look.text, confidence))
+        look = show_item(state.project, item)
+        found.append(Likely(item, look.id, look.kind, look.text, confidence if is_known else None))
     return found
 
 
