@@ -33,8 +33,8 @@ class Format:
     """How labels, predictions or models are written, and how labels are read.
 
     `title` and `holds` are what people read before they choose one. `write` makes the bytes of an export, `file_name`
-    and `media_type` are what a download is called. `read` yields the entries of a file, given a matcher for its items
-    and the columns that the caller named; None where the format only goes out.
+    and `media_type` (a text's with its charset) are what a download is called. `read` yields the entries of a file,
+    given a matcher for its items and the columns that the caller named; None where the format only goes out.
 
     A file that comes in is known by its suffix. Where several formats have that suffix, or there is no file name, it is
     the first whose `recognise` says yes to the first bytes. A format that is read needs at least one of `suffixes`.
