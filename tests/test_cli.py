@@ -135,6 +135,7 @@ WRONG_CALLS = [
     ("label items.csv --encoder wrods", "wrods"),
     ("label items.csv --encoder pixels", "pixels"),
     ("label items.csv --learner modren", "modren"),
+    ("label items.csv --learner resnet18", "features"),
     ("label items.csv --columns text=body", "body"),
     ("label items.csv --classes a,a", "a"),
     ("label items.csv --classes a --classes-file items.csv", "not both"),

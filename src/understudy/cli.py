@@ -369,7 +369,7 @@ def label(
     if source is None and project is None and not demo:
         raise UsageError("there is nothing to label; give a PATH, or --demo to try it on digits")
     from understudy.data.columns import parse_columns
-    from understudy.learners.registry import make_learner
+    from understudy.learners.registry import make_feature_learner
     from understudy.projects.opening import create_or_open
     from understudy.sessions.opening import check_begin
     from understudy.web.access import access_for, check_access
@@ -377,7 +377,7 @@ def label(
 
     _find_modules_here()
     if learner is not None:
-        make_learner(learner)  # an unknown one would only fail at the first training
+        make_feature_learner(learner)  # one that cannot be used would only fail at the first training
     check_access(host, annotators, password, allow_host)  # before anything is created
     check_address(Address(host, port))
     opened = create_or_open(

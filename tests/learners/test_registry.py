@@ -7,7 +7,7 @@ from tests.learners.tasks import blobs
 from understudy import UnderstudyError
 from understudy.learners.heads import Head
 from understudy.learners.protocol import Learner
-from understudy.learners.registry import LEARNERS, make_learner
+from understudy.learners.registry import FEATURE_LEARNERS, LEARNERS, make_learner
 from understudy.learners.training import Recipe
 
 OWN = Head((7,))
@@ -23,6 +23,10 @@ def test_every_name_makes_a_learner(name: str) -> None:
     learner = make_learner(name)
     assert isinstance(learner, Learner)
     assert LEARNERS[name].__doc__
+
+
+def test_a_project_is_offered_the_learners_that_take_features() -> None:
+    assert [name for name in LEARNERS if make_learner(name).takes == "features"] == list(FEATURE_LEARNERS)
 
 
 def test_the_papers_head_has_the_papers_settings() -> None:

@@ -257,6 +257,7 @@ def test_settings_of_a_project_that_never_began_are_those_it_begins_with(tmp_pat
         (["audit=0.2"], "there is no setting audit; there are"),
         (["seed=3"], "seed stays as it is: the audit items"),
         (["learner=resnet"], "there is no learner 'resnet'"),
+        (["learner=resnet18"], "resnet18 takes images, and labelling projects train on features; choose one of"),
         (["suggestions=maybe"], "suggestions must be on or off; got 'maybe'"),
         (["retrain_at_most=2.5"], "retrain_at_most must be a whole number"),
     ],

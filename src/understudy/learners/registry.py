@@ -73,6 +73,7 @@ LEARNERS: Final[dict[str, Callable[[str], Learner]]] = {
     "logistic": logistic,
     "resnet18": resnet18,
 }
+FEATURE_LEARNERS: Final = tuple(name for name in LEARNERS if name != "resnet18")  # the others take images
 
 
 def make_learner(name: str, device: str = "cpu") -> Learner:
@@ -98,3 +99,14 @@ def make_learner(name: str, device: str = "cpu") -> Learner:
     if not isinstance(found, Learner):
         raise UsageError(f"{name!r} is not a learner; it must have takes, offers and fit (docs/learners.md)")
     return found
+
+
+def make_feature_learner(name: str) -> Learner:
+    """The learner of this name; an error where it takes anything but features, on which labelling projects train."""
+    learner = make_learner(name)
+    if learner.takes != "features":
+        raise UsageError(
+            f"{name} takes {learner.takes}, and labelling projects train on features; choose one of "
+            f"{', '.join(FEATURE_LEARNERS)}"
+        )
+    return learner

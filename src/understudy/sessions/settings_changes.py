@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from understudy.errors import Conflict
-from understudy.learners.registry import LEARNERS, make_learner
+from understudy.learners.registry import FEATURE_LEARNERS, make_feature_learner
 from understudy.messages import count_of
 from understudy.projects.item_table import FILE as ITEMS_FILE
 from understudy.projects.project_file import ProjectInfo, existing_folder, read_info, store_url_of
@@ -111,7 +111,7 @@ def show_settings(settings: Settings, notes: list[str] | None = None) -> Project
             kind=_kind_of(name),
             least=_range_of(name)[0],
             most=_range_of(name)[1],
-            choices=list(LEARNERS) if name == "learner" else None,
+            choices=list(FEATURE_LEARNERS) if name == "learner" else None,
             fixed=FIXED.get(name),
         )
         for name in NAMES
@@ -150,7 +150,7 @@ def change_settings(source: str, words: Sequence[str], *, store: str | None = No
     """Change settings of a project, given as `name=value`; the settings then, and what the change means."""
     changes = read_changes(words)
     if "learner" in changes:
-        make_learner(changes["learner"])  # an unknown one would only fail at the next training
+        make_feature_learner(changes["learner"])  # one that cannot be used would only fail at the next training
     folder = existing_folder(source)
     info = read_info(folder)
     url = store_url_of(folder, info.store, store)

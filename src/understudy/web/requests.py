@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from understudy.learners.registry import LEARNERS
+from understudy.learners.registry import FEATURE_LEARNERS
 from understudy.projects.settings import MEANINGS, NUMBER_RANGES, WHOLE_NUMBER_RANGES
 
 LAST_ITEM: Final = 2**31 - 1
@@ -141,7 +141,7 @@ class FolderChoice(Who):
 if TYPE_CHECKING:
     LearnerName: TypeAlias = str
 else:  # a learner of one's own is code: who may run it here is who may use the console
-    LearnerName = Literal[tuple(LEARNERS)]
+    LearnerName = Literal[FEATURE_LEARNERS]
 
 
 class SettingsChange(Act):

@@ -51,7 +51,7 @@ def attempted(folder: Path, n_classes: int = 10, **given: Any) -> dict[str, Any]
         (OWN + "hoarding", "not enough memory"),
         (OWN + "wide", r"predicts shape \(300, 11\) for 300 items and 10 classes"),
         (OWN + "undecided", "not finite"),
-        (OWN + "of_images", "takes images, and here models are trained on features"),
+        (OWN + "of_images", "takes images, and labelling projects train on features"),
         ("nobody", "there is no learner 'nobody'"),
         ("nowhere:nobody", "cannot be imported"),
     ],

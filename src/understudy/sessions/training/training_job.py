@@ -31,7 +31,7 @@ from understudy.errors import UnderstudyError
 from understudy.learners.calibration import cross_fit_probs, cross_fitted
 from understudy.learners.model_files import can_save, model_bytes
 from understudy.learners.protocol import Model
-from understudy.learners.registry import make_learner
+from understudy.learners.registry import make_feature_learner
 from understudy.messages import reason_of
 from understudy.sessions.training.array_folders import can_be_read, read_about, read_arrays, write_arrays
 from understudy.sessions.training.artifacts import Artifacts, Predictions
@@ -166,11 +166,7 @@ def _with_method(options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _fit(features: np.ndarray, rows: np.ndarray, labels: np.ndarray, job: Mapping[str, Any]) -> Model:
-    learner = make_learner(job["learner"])
-    if learner.takes != "features":
-        raise UnderstudyError(
-            f"{job['learner']} takes {learner.takes}, and here models are trained on features; choose modern, say"
-        )
+    learner = make_feature_learner(job["learner"])
     return learner.fit(np.asarray(features[rows], dtype=np.float32), labels, job["n_classes"], seed=job["seed"])
 
 
