@@ -39,7 +39,7 @@ def test_a_folder_of_text_files_is_one_text_a_file(tmp_path: Path) -> None:
         "1 file: left out, not texts judging by their names: 1 .docx (notes.docx)",
         "empty.txt: the text is empty",
         "old.txt and 1 more: not in UTF-8",
-        "russian.txt: neither in UTF-8 nor in Windows-1252",
+        "russian.txt: neither in UTF-8 nor in an encoding that is recognised",
     ]
 
 

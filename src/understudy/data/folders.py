@@ -209,7 +209,7 @@ def _read_texts(folder: Path, files: Sequence[str], ids: Sequence[str]) -> tuple
         except ItemFault as error:
             faulty[row] = error.fault
         except UnderstudyError:
-            faulty[row] = Fault(ids[row], "neither in UTF-8 nor in Windows-1252", "save it as UTF-8")
+            faulty[row] = Fault(ids[row], "neither in UTF-8 nor in an encoding that is recognised", "save it as UTF-8")
         texts.append(text)
     if len(foreign) > 1:
         first = replace(foreign[0], item=f"{foreign[0].item} and {len(foreign) - 1:,} more")
