@@ -75,7 +75,8 @@ def test_without_a_library_it_is_said_what_to_install(photos: Path, tmp_path: Pa
     note = project.features_note
     assert (note.encoder, note.what, note.is_weak) == ("pixels", "colours and shapes only", True)
     assert note.advice is not None
-    assert note.advice.startswith("no image encoder is installed; install one")
+    assert note.advice.startswith("no image encoder is installed. With one far fewer labels are needed")
+    assert note.advice.endswith("Stop the server, run this, and start it again")
     assert note.command == f"pip install 'understudy-al[onnx]' && understudy encoder {project.folder.name}"
     table = texts(tmp_path / "t.jsonl", [{"text": "a cat sleeps"}, {"text": "a dog runs"}])
     assert prepared(table).notes[0].startswith("shared words only: no text encoder is installed; pip install")
@@ -97,7 +98,9 @@ def test_a_download_that_fails_is_said_with_its_reason(
         "colours and shapes only: onnx-community/dinov2-small is not on this machine, and HF_HUB_OFFLINE is set; "
         "be online once, then understudy encoder offline for far fewer labels"
     )
-    command = offline.features_note.command
+    advice, command = offline.features_note.advice, offline.features_note.command
+    assert advice is not None
+    assert advice.startswith(f"far fewer labels are needed with {DINOV2}, which is downloaded once, and yours stay.")
     assert command == f"understudy encoder {offline.folder.name} {DINOV2}"
 
 
@@ -116,6 +119,7 @@ def test_people_are_asked_before_they_label_with_weak_features(photos: Path) -> 
         project.settle_encoder(answer)
     assert asked[0].startswith("colours and shapes only: no image encoder is installed; pip install")
     assert asked[0].endswith("\nGo on with pixels?")
+    assert not project.folder.exists()  # nothing has begun, so nothing stays
     assert create_or_open(photos).encoder is None
     project.settle_encoder(answer)
     assert project.encoder == "pixels"

@@ -277,6 +277,7 @@ def test_places_where_no_project_can_be_are_refused(photos: Path, tmp_path: Path
         ("full", "is not a project but holds 'thesis.txt'"),
         ("file", "is a file"),
         ("photos/p", "lies in"),
+        ("file/p", "cannot be written .*; give another place with --project"),
     ):
         with pytest.raises(UnderstudyError, match=said):
             create_or_open(photos, project=tmp_path / place, encoder=SMALL)

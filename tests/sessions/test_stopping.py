@@ -52,13 +52,13 @@ def test_with_few_audit_items_it_goes_on_whatever_the_scores() -> None:
     found = say([flat(audited=29), flat(audited=29)], asked=(31, 40))
     assert found.advice == "go on"
     assert found.line == (
-        "Only 29 items in the random sample so far, too few to say how good the model is. Of the last 40 items it "
+        "Only 29 audit items have an answer yet, too few to say how good the model is. Of the last 40 items it "
         "chose it had 31 right, but those are the hard ones. Go on: the next model comes after 60 more labels."
     )
 
 
 def test_without_audit_items_nothing_is_known() -> None:
-    assert say([ScoredModel(50, 0, 0)]).line.startswith("No items in the random sample so far")
+    assert say([ScoredModel(50, 0, 0)]).line.startswith("No audit item has an answer yet")
 
 
 def test_a_gain_that_can_be_measured_says_go_on() -> None:
@@ -281,12 +281,12 @@ def test_a_tenth_of_four_hundred_cannot_be_enough_and_the_offer_can() -> None:
     plan = audit_plan(40, 400, 0.1)
     assert (plan.least, plan.usual, plan.raise_to) == (47, 145, 0.4)
     assert plan.line == (
-        "40 audit items: the accuracy will be known to about ±10 points. "
-        "For the hint to say “enough” it takes at least 47, and about 145 as a rule."
+        "40 random audit items measure the model: its accuracy will be known to about ±10 points. "
+        "They are too few to say when you have labelled enough: that takes at least 47, and about 145 as a rule."
     )
     raised = audit_plan(160, 400, 0.4)
     assert raised.raise_to is None
-    assert raised.line.endswith("the accuracy will be known to about ±5 points, and the hint can say “enough”.")
+    assert raised.line.endswith("known to about ±5 points, and the page can say when you have labelled enough.")
 
 
 def test_the_highest_share_is_offered_where_only_the_least_can_be_had() -> None:

@@ -76,7 +76,7 @@ def test_the_welcome_says_what_the_audit_items_can_show_and_raises_their_share(
     with of_noise(tmp_path) as (session, server), desk(chromium, server.url) as ann:
         ann.page.goto(server.url)
         words = ann.until_text("outlook", "audit items")
-        assert "40 audit items: the accuracy will be known to about ±10 points." in words
+        assert "40 random audit items measure the model: its accuracy will be known to about ±10 points." in words
         assert "Raise the share from 10% to 40%" in words
         ann.get("outlook-raise").check()
         ann.get("name-input").fill("Ann")

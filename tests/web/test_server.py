@@ -16,7 +16,9 @@ import pytest
 from tests.waiting import wait_until
 from understudy.cli import app
 from understudy.errors import UnderstudyError
-from understudy.web.server import Address, announce, base_url, listen, own_address
+from understudy.projects.opening import create_or_open
+from understudy.sessions.opening import open_session
+from understudy.web.server import Address, announce, base_url, first_lines, listen, own_address
 
 UNDERSTUDY = [str(Path(sys.executable).with_name("understudy"))]
 
@@ -129,6 +131,15 @@ def test_a_taken_port_is_said_and_without_one_the_next_is_tried() -> None:
 def test_an_answer_is_sent_at_once_and_not_held_back_until_there_is_more() -> None:
     with listen(Address(port=0)) as listening:
         assert listening.proto == socket.IPPROTO_TCP  # asyncio looks at it before it sets TCP_NODELAY
+
+
+def test_a_project_without_classes_says_so_first(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("red\nblue\ngreen\n")
+    for classes, first in (((), "there are no classes yet; add them on the page"), (("a", "b"), "1 random audit item")):
+        project = create_or_open(tmp_path / "lines.txt", project=tmp_path / first[:3], classes=classes, encoder="words")
+        session = open_session(project)
+        assert next(first_lines(session)).startswith(first)
+        session.close()
 
 
 def test_links_are_printed_once_and_then_only_remembered() -> None:

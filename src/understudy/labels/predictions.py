@@ -158,7 +158,9 @@ def check_predictions(path: Path, ids: Sequence[str], classes: Sequence[str]) ->
     Some items may turn out to be unusable. So a file without names may have fewer rows than there are items now.
     """
     if not path.is_file():
-        raise UsageError(f"{path} is not a file; give the predictions of a model (docs/import-and-export.md)")
+        raise UsageError(
+            f"{path} is not a file; give a file of predictions: .npy, .npz, .safetensors, .csv, .jsonl or .parquet"
+        )
     known = list(ids)
     if path.suffix.lower() in ARRAY_SUFFIXES:
         scores = _read_arrays(path)

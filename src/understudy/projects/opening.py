@@ -153,8 +153,12 @@ def _create(folder: Path, data: str | Path, request: _Request) -> Project:
     if request.check_begin is not None:
         given = None if request.store is None else store_url
         request.check_begin(ProjectBegin(given, info.identity, source.pool.ids, classes.names))
-    folder.mkdir(parents=True, exist_ok=True)
-    info.write(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        info.write(folder)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"{folder} cannot be written ({reason}); give another place with --project") from error
     return Project(
         folder,
         info,
@@ -163,6 +167,7 @@ def _create(folder: Path, data: str | Path, request: _Request) -> Project:
         notes=(*source.notes, *classes.notes, *folder_notes),
         device=request.device,
         encoder=encoder,
+        is_draft=True,
     )
 
 

@@ -27,6 +27,7 @@ from understudy.messages import count_of
 from understudy.projects import item_faults, item_table
 from understudy.projects.folder_question import FolderQuestion, folder_question
 from understudy.projects.item_features import EmbeddedItems, compute_features, encoder_for, recompute_features
+from understudy.projects.project_file import FILE as INFO_FILE
 from understudy.projects.project_file import (
     ProjectInfo,
 )
@@ -78,6 +79,7 @@ class Project:
         device: str = "auto",
         encoder: Encoder | None = None,
         folder_choice: bool | None = None,
+        is_draft: bool = False,
     ) -> None:
         self.folder = folder.absolute()
         self.folder_choice = folder_choice  # asked for, and not yet in effect
@@ -87,6 +89,7 @@ class Project:
         self.added = 0
         self.held_up = ""  # why preparing does not go on at the moment, in a line; for whoever shows the progress
         self._encoder = encoder
+        self._is_draft = is_draft  # made by this call, and nothing has begun
         self._table = item_table.read_item_table(self.folder)
         self._left_out = item_faults.read_left_out(self.folder)
         self._waiting = self._find_new_rows()
@@ -391,6 +394,13 @@ class Project:
         """
         if self.info.own_features or self.info.encoder is not None:
             return
+        try:
+            self._choose_encoder(confirm)
+        except BaseException:
+            self._discard_draft()
+            raise
+
+    def _choose_encoder(self, confirm: Callable[[str], bool] | None) -> None:
         choice = choose_encoder(self.kind, self.device)
         encoder, says = choice.encoder, choice.describe(shlex.quote(self.folder.name), lists_found=confirm is None)
         if choice.is_plain and confirm is not None:
@@ -406,6 +416,12 @@ class Project:
         self.notes.append(says)
         self.info = replace(self.info, encoder=encoder.name)
         self.info.write(self.folder)
+
+    def _discard_draft(self) -> None:
+        """Leave nothing behind of a project that was made just now and does not begin."""
+        with suppress(OSError):
+            if self._is_draft and [path.name for path in self.folder.iterdir()] == [INFO_FILE]:
+                shutil.rmtree(self.folder)
 
     def _require_encoder(self) -> Encoder:
         """The project's encoder. Where none was named, the best that works here is chosen and written down."""

@@ -160,6 +160,8 @@ def existing_folder(source: str) -> Path:
     """The folder of the project that is there: its own, or the one beside this data."""
     folder = folder_for(source)
     if not is_project(folder):
+        if not is_dataset_name(source) and not Path(source).expanduser().exists():
+            raise UsageError(f"there is no {source}; give a project's folder, or the data it lies beside")
         raise UsageError(f"{source} has no project; make one with: understudy label {source}")
     return folder
 

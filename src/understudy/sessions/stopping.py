@@ -25,6 +25,7 @@ from typing import Final
 from scipy.special import ndtri
 
 from understudy.errors import UnderstudyError
+from understudy.messages import count_of
 from understudy.sessions.audit import MAX_SHARE, ROUNDING, Change, change_of, wilson
 from understudy.sessions.replies import AuditPlan, Hint
 
@@ -157,8 +158,8 @@ def hint(
     rare = [name for name, count in class_counts.items() if count < FEWEST_OF_A_CLASS]
     last = models[-1]
     if last.audited < FEWEST_AUDITED:
-        few = f"Only {_items(last.audited)}" if last.audited else "No items"
-        few += " in the random sample so far, too few to say how good the model is. "
+        few = f"Only {count_of(last.audited, 'audit item')}" if last.audited else "No audit item"
+        few += f" {'has' if last.audited <= 1 else 'have'} an answer yet, too few to say how good the model is. "
         return Hint("go on", f"{few}{_of_asked(asked)}{_next(until_training, is_training)}", promised)
     known = _accuracy(models) + _gain(last)
     if last.change is None or last.change.low > 0:
@@ -297,14 +298,17 @@ def _better_share(audit_items: int, n_items: int, share: float, free: int) -> fl
 
 def _plan_line(audit_items: int, points: float | None, least: int, usual: int) -> str:
     if points is None:
-        return "No audit items: how good the model is will not be known, and the hint can never say “enough”."
-    some = "1 audit item" if audit_items == 1 else f"{audit_items:,} audit items"
-    known = f"{some}: the accuracy will be known to about ±{max(1, round(100 * points))} points"
+        return "No audit items: neither how good the model is will be known, nor when you have labelled enough."
+    measure = "1 random audit item measures" if audit_items == 1 else f"{audit_items:,} random audit items measure"
+    known = f"{measure} the model: its accuracy will be known to about ±{max(1, round(100 * points))} points"
     if audit_items >= usual:
-        return f"{known}, and the hint can say “enough”."
+        return f"{known}, and the page can say when you have labelled enough."
     if audit_items >= least:
-        return f"{known}. For the hint to say “enough” it takes about {usual} as a rule."
-    return f"{known}. For the hint to say “enough” it takes at least {least}, and about {usual} as a rule."
+        return f"{known}. To say when you have labelled enough it takes about {usual} as a rule."
+    return (
+        f"{known}. They are too few to say when you have labelled enough: that takes at least {least}, and about "
+        f"{usual} as a rule."
+    )
 
 
 # Sentences

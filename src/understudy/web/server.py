@@ -135,10 +135,8 @@ def serve(
     def open_it(progress: Progress) -> Session:
         session = open_session(project, predictions=predictions, progress=progress)
         session.announce(url)
-        for note in project.notes:
-            say(note)
-        if not session.record.effective and (plan := session.status().audit) is not None:
-            say(plan.line + _offer(plan))
+        for line in (*project.notes, *first_lines(session)):
+            say(line)
         return session
 
     def open_again(opened: Project) -> Session:
@@ -237,11 +235,19 @@ def own_address() -> str:
             return socket.gethostname()
 
 
+def first_lines(session: Session) -> Iterator[str]:
+    """What people should know before the first label: that there are no classes, and what audit items can show."""
+    if not session.record.classes:
+        yield "there are no classes yet; add them on the page, or stop and name them with --classes A,B"
+    if not session.record.effective and (plan := session.status().audit) is not None:
+        yield plan.line + _offer(plan)
+
+
 def _offer(plan: AuditPlan) -> str:
     """Where to raise the audit share, if that would help."""
     if plan.raise_to is None:
         return ""
-    return f" The page can raise the share from {plan.share:.0%} to {plan.raise_to:.0%}."
+    return f" The page can raise their share from {plan.share:.0%} to {plan.raise_to:.0%}."
 
 
 def announce(url: str, links: Links, say: Callable[[str], None]) -> None:

@@ -42,6 +42,7 @@ PLAIN_FEATURES: Final[Mapping[Kind, str]] = {"image": "colours and shapes only",
 MAX_OFFERED: Final = 3  # models that people are asked about, one after the other
 BE_ONLINE: Final = "be online once"
 PROMISE: Final = "for far fewer labels"
+HOW_TO_CHANGE: Final = "Stop the server, run this, and start it again"
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,11 @@ def describe_features(kind: Kind, encoder: str, project: str) -> FeaturesNote:
     wanted, what = default_encoder(kind), PLAIN_FEATURES[kind]
     if wanted is None:
         command = install_command(DEFAULTS[kind][0].extra)
-        advice = f"no {kind} encoder is installed; install one and change to it with understudy encoder {PROMISE}"
+        advice = (
+            f"no {kind} encoder is installed. With one far fewer labels are needed, and yours stay. {HOW_TO_CHANGE}"
+        )
         return FeaturesNote(encoder, what, True, advice, f"{command} && understudy encoder {project}")
-    advice = f"{wanted.name} can be used instead; labels stay"
-    return FeaturesNote(encoder, what, True, f"{advice}, {PROMISE}", f"understudy encoder {project} {wanted.name}")
+    advice = (
+        f"far fewer labels are needed with {wanted.name}, which is downloaded once, and yours stay. {HOW_TO_CHANGE}"
+    )
+    return FeaturesNote(encoder, what, True, advice, f"understudy encoder {project} {wanted.name}")
