@@ -14,6 +14,7 @@ from tests.sessions.leaving import IDS as ITEM_IDS
 from understudy.data.items import Texts
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError
+from understudy.labels import tables
 from understudy.labels.export_data import COLUMNS, ExportData
 from understudy.labels.formats import read_labels
 from understudy.labels.imported_labels import Imported
@@ -110,6 +111,27 @@ def test_an_identity_that_only_numbers_a_line_does_not_move_labels_to_other_text
     named = read_labels(content.replace(b"line ", b"nr "), "csv", ("nr 2", "nr 3", "nr 4"), items=texts)
     assert len(named.labels) == 3  # an id of the table's own is the item, whatever became of its text
     assert {label.row for label in named.labels} == {0, 1, 2}
+
+
+def test_excel_is_read_from_a_file_and_from_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = pytest.importorskip("openpyxl").Workbook()
+    for cells in (
+        ("Filename", "Category", "annotator"),
+        ("1.png", "cat", "ann"),
+        ("3.png", 7, None),
+        ("9.png", "dog", ""),
+    ):
+        book.active.append(cells)
+    book.save(tmp_path / "labels.xlsx")
+    for source in (tmp_path / "labels.xlsx", (tmp_path / "labels.xlsx").read_bytes()):
+        found = read_labels(source, None, IDS)
+        assert [(label.row, label.label_name, label.annotator) for label in found.labels] == [
+            (0, "cat", "ann"), (2, "7", None),
+        ]  # fmt: skip
+        assert found.not_in_pool.first == ("row 4 (9.png)",)
+    monkeypatch.setattr(tables, "MAX_UNPACKED_EXCEL_BYTES", 100)
+    with pytest.raises(UnderstudyError, match=r"unpacks to .* bytes; save it as CSV"):
+        read_labels(tmp_path / "labels.xlsx", None, IDS)
 
 
 def test_parquet_of_others_is_read_and_its_class_names_with_it(tmp_path: Path) -> None:

@@ -283,5 +283,5 @@ def test_the_commands(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert result.exit_code == 0, result.output
     with pytest.raises(UsageError, match="is not a file; give a backup"):
         list(restore_backup(tmp_path / "none.zip", tmp_path / "other"))
-    with pytest.raises(UsageError, match="there is no .*nothing; give a project's folder"):
+    with pytest.raises(UsageError, match=r"there is no .*nothing; give a project's folder"):
         list(back_up(str(tmp_path / "nothing")))

@@ -111,7 +111,7 @@ def test_folders_are_links_or_copies_or_a_zip(project: Project, tmp_path: Path) 
 
 
 def test_what_cannot_be_done_is_said_in_a_line(project: Project, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no .*nowhere; give a project's folder, or the data it lies beside"):
+    with pytest.raises(UsageError, match=r"there is no .*nowhere; give a project's folder, or the data it lies beside"):
         command("export", tmp_path / "nowhere")
     (tmp_path / "others").mkdir()
     with pytest.raises(UsageError, match="has no project; make one with: understudy label"):

@@ -53,7 +53,7 @@ def test_every_format_is_a_download_or_says_why_not(server: Served, name: str) -
 def test_the_formats_are_listed_as_people_choose_them(server: Served) -> None:
     cards = {card["format"]: card for card in server.client.get("/api/formats").json()}
     assert list(cards) == list(FORMATS)
-    assert cards["csv"]["suffixes"] == [".csv", ".tsv"]
+    assert cards["csv"]["suffixes"] == [".csv", ".tsv", ".xlsx"]
     assert cards["csv"]["holds"].startswith("One line a label")
     assert [name for name, card in cards.items() if not card["suffixes"]] == [n for n in FORMATS if n not in READERS]
     assert [name for name, card in cards.items() if card["is_of_model"]][-1] == "model"

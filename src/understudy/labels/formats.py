@@ -20,6 +20,7 @@ from understudy.labels.matching import Matcher
 MAX_UPLOAD_BYTES: Final = 20 * 2**20  # that may come over the network
 MAX_FILE_BYTES: Final = 2**30  # of a file on the disk; labels of ten million items have room
 BYTES_TO_SNIFF: Final = 4096
+EXCEL_SUFFIX: Final = ".xlsx"  # of tables that are read as CSV is
 CSV: Final = "text/csv; charset=utf-8"
 JSONL: Final = "application/x-ndjson"
 PARQUET: Final = "application/vnd.apache.parquet"
@@ -66,7 +67,8 @@ FORMATS: Final[Mapping[str, Format]] = {
         media_type=CSV,
         write=tables.write_csv,
         read=tables.read_label_table,
-        suffixes=(".csv", ".tsv"),
+        suffixes=(".csv", ".tsv", EXCEL_SUFFIX),
+        recognise=tables.is_excel,
     ),
     "jsonl": Format(
         "JSONL",
@@ -114,7 +116,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         write=class_folders.write_zip,
         read=class_folders.read_class_folders,
         suffixes=(".zip",),
-        recognise=starts_with(b"PK\x03\x04"),
+        recognise=lambda head: head.startswith(b"PK\x03\x04") and not tables.is_excel(head),
         has_folders=True,
     ),
     "predictions-csv": Format(
@@ -215,7 +217,9 @@ def _read_bytes(
     if not content.strip():
         raise UnderstudyError(f"{name} is empty; there are no labels in it")
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
-        path = Path(folder) / f"labels{FORMATS[format_name].suffixes[0]}"
+        suffixes = FORMATS[format_name].suffixes
+        is_excel = EXCEL_SUFFIX in suffixes and tables.is_excel(content[:BYTES_TO_SNIFF])
+        path = Path(folder) / f"labels{EXCEL_SUFFIX if is_excel else suffixes[0]}"
         path.write_bytes(content)
         try:
             yield from READERS[format_name](path, matcher, columns)

@@ -1,7 +1,9 @@
-"""CSV, JSONL and Parquet in and out: one row a decision, with a column that names the item and one with its label."""
+"""CSV, JSONL and Parquet in and out, Excel in: one row a decision, with a column that names the item and one with its
+label."""
 
 import logging
 import re
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -45,7 +47,9 @@ COLUMNS_IN_MESSAGES: Final = 12
 MAX_ROWS: Final = 20_000_000
 MAX_COLUMNS: Final = 1000
 MAX_UNPACKED_BYTES: Final = 2 * 2**30  # of a Parquet file
-SUFFIX: Final = re.compile(r"\.(csv|tsv|jsonl|ndjson|parquet)$", re.IGNORECASE)
+MAX_UNPACKED_EXCEL_BYTES: Final = 256 * 2**20  # as XML, which takes a multiple of it in memory
+SUFFIX: Final = re.compile(r"\.(csv|tsv|xlsx|jsonl|ndjson|parquet)$", re.IGNORECASE)
+EXCEL_PARTS: Final = (b"[Content_Types].xml", b"_rels/.rels", b"docProps/", b"xl/")  # one is at the start of such a zip
 PARQUET_TYPES: Final = {  # of columns that are not texts
     "item": pyarrow.int64(), "influence_share": pyarrow.float64(), "seconds": pyarrow.float64(),
     "flagged": pyarrow.bool_(), "labelled_at": pyarrow.timestamp("us", tz="UTC"),
@@ -58,10 +62,12 @@ PARQUET_TYPES: Final = {  # of columns that are not texts
 def read_label_table(path: Path, matcher: Matcher, columns: Mapping[str, str]) -> Iterator[ImportEntry]:
     """Each row's label, or why it has none."""
     if not SUFFIX.search(path.name):
-        raise UsageError(f"{path} should end in .csv, .jsonl or .parquet to be read as a table; rename it")
+        raise UsageError(f"{path} should end in .csv, .xlsx, .jsonl or .parquet to be read as a table; rename it")
     chooser = ColumnChooser()
     if path.suffix.lower() == ".parquet":
         _check_size(path)
+    if path.suffix.lower() == ".xlsx":
+        _check_excel_size(path)
     table = read_table(path, columns, chooser)
     yield LabelColumn(chooser.label_column)
     for fault in table.faults:
@@ -69,7 +75,7 @@ def read_label_table(path: Path, matcher: Matcher, columns: Mapping[str, str]) -
             log.warning("%s", fault)
         else:
             yield UnusableEntry("broken", str(fault))
-    if path.suffix.lower() in (".csv", ".tsv"):
+    if path.suffix.lower() in (".csv", ".tsv", ".xlsx"):
         table = _unescape_table(table, all_cells=chooser.is_ours)
     yield from _labels_in(table, matcher, chooser.is_ours)
 
@@ -125,6 +131,24 @@ def _check_size(path: Path) -> None:
     unpacked = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
     if about.num_rows > MAX_ROWS or unpacked > MAX_UNPACKED_BYTES:
         raise UnderstudyError(f"{path} has {about.num_rows:,} rows of {unpacked:,} bytes; cut it into smaller files")
+
+
+def _check_excel_size(path: Path) -> None:
+    """The same for an Excel file, which is a zip; one that is damaged is left for its reader to refuse."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return
+    if unpacked > MAX_UNPACKED_EXCEL_BYTES:
+        raise UnderstudyError(
+            f"{path} unpacks to {unpacked:,} bytes; save it as CSV in UTF-8, or cut it into smaller files"
+        )
+
+
+def is_excel(head: bytes) -> bool:
+    """Whether a file that begins so is a zip as Excel makes it."""
+    return head.startswith(b"PK\x03\x04") and any(part in head for part in EXCEL_PARTS)
 
 
 def _unescape_table(table: Table, all_cells: bool) -> Table:
