@@ -77,7 +77,7 @@ def test_the_welcome_says_what_the_audit_items_can_show_and_raises_their_share(
         ann.page.goto(server.url)
         words = ann.until_text("outlook", "audit items")
         assert "40 random audit items measure the model: its accuracy will be known to about ±10 points." in words
-        assert "Raise the share from 10% to 40%" in words
+        assert "Raise their share from 10% of the items to 40%" in words
         ann.get("outlook-raise").check()
         ann.get("name-input").fill("Ann")
         ann.press("Enter")

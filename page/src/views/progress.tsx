@@ -5,7 +5,7 @@ import { Curve } from "../charts.tsx";
 import { decideElsewhere } from "../desk.ts";
 import { annotator, away, classes, say, status } from "../state.ts";
 import { trainingWords } from "../training.ts";
-import { number, percent, plural, seconds } from "../words.ts";
+import { number, percent, plural, seconds, sentence } from "../words.ts";
 import type { Agreement, ClassScore, Confusion, Person, Progress } from "../types.ts";
 import { AuditOffer, CalibrationLine, FeaturesLine } from "./notes.tsx";
 
@@ -311,6 +311,9 @@ export function ProgressView() {
         </div>
         <div class="figure-train">
           <b class="words">{trainingWords(now)}</b>
+          {now.training.state === "failed" && now.training.reason && (
+            <span data-testid="training-reason">{sentence(now.training.reason)}</span>
+          )}
           <span>
             <button
               type="button"

@@ -178,8 +178,8 @@ export function Banner() {
     return (
       <div class="banner" role="alert" data-testid="banner">
         The server wants to know who you are: open your personal link again.{" "}
-        <span data-testid="queue-count" class={n ? "" : "unseen"}>
-          {n}
+        <span class={n ? "" : "unseen"}>
+          <span data-testid="queue-count">{n}</span> {n === 1 ? "label waits" : "labels wait"} here.
         </span>
       </div>
     );

@@ -23,7 +23,7 @@ function Outlook({ raise, onRaise }: { raise: boolean; onRaise: (wanted: boolean
             onChange={(event) => onRaise(event.currentTarget.checked)}
           />
           <span>
-            Raise the share from {percent(share)} to {percent(better)}
+            Raise their share from {percent(share)} of the items to {percent(better)}
             <small>Audit items only measure: models do not learn from them</small>
           </span>
         </label>
