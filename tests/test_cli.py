@@ -38,6 +38,18 @@ class Call:
         return int(stopped.value.code or 0), self.capsys.readouterr().err
 
 
+def test_the_help_begins_with_labelling_and_cuts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = runner.invoke(app, ["--help"]).output
+    commands = shown.partition("Commands:")[2]
+    assert commands.split()[0] == "label"
+    assert "..." not in commands
+    options = runner.invoke(app, ["label", "--help"]).output
+    assert "--folder-labels / --no-folder-labels" in options
+    assert "UNDERSTUDY_PASSWORD" in options
+    assert "…" not in options
+
+
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     monkeypatch.chdir(tmp_path)

@@ -5,10 +5,11 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from understudy import __version__, defaults
 from understudy.errors import UnderstudyError, UsageError
@@ -19,10 +20,29 @@ if TYPE_CHECKING:  # else every command would wait for what a comparison needs
     from understudy.experiments.results import Results
     from understudy.projects.folder_question import FolderQuestion
 
+
+class _Commands(TyperGroup):
+    """The commands as the help lists them: labelling first, and what each does in full."""
+
+    ORDER: Final = ("label", "import", "export", "settings", "encoder", "backup", "restore", "embed", "encoders")
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = super().list_commands(ctx)
+        return [*(name for name in self.ORDER if name in names), *(name for name in names if name not in self.ORDER)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        found = super().get_command(ctx, cmd_name)
+        if found is not None:  # without a short help, the list would cut the first sentence
+            found.short_help = " ".join((found.help or "").partition("\n\n")[0].split())
+        return found
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Chooses which item to label next, and learns from every single label.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # its tables cut names of options, and leave descriptions a few letters a line
     pretty_exceptions_enable=False,  # --debug shows Python's own trace
 )
 
