@@ -483,7 +483,8 @@ def settings(
         typer.echo(json.dumps(asdict(shown), indent=1))
         return
     console = Console()
-    console.print(settings_table(shown.settings))
+    changed = {word.partition("=")[0].strip() for word in changes or ()}
+    console.print(settings_table([each for each in shown.settings if not changed or each.name in changed]))
     for line in shown.notes:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 

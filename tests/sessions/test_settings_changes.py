@@ -226,6 +226,7 @@ def test_settings_are_shown_with_what_they_mean(photos: Path) -> None:
 
 def test_settings_are_changed_and_stay_changed(photos: Path) -> None:
     printed = command("settings", photos, "audit_share=0.4", "lease_seconds=60", "suggestions=off")
+    assert "retrain_growth" not in printed  # what was not touched is not listed
     assert "6 more audit items, a random sample" in printed
     folder = photos.with_name("photos.understudy")
     assert read_info(folder).settings.audit_share == 0.4
