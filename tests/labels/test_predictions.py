@@ -4,15 +4,16 @@ import csv
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from pyarrow import parquet
 
-from tests.sessions.leaving import CLASSES, IDS, leaving
+from tests.sessions.leaving import CLASSES, IDS, TEXTS, leaving, text_project
 from understudy.errors import NotFound
 from understudy.labels.export_data import ExportData
-from understudy.labels.predictions import write_csv, write_jsonl, write_parquet
+from understudy.labels.predictions import read_predictions, write_csv, write_jsonl, write_parquet
 
 PROBS = np.random.default_rng(0).dirichlet(np.ones(4), len(IDS)).astype(np.float32)  # two classes came later
 
@@ -42,6 +43,18 @@ def test_parquet_and_lines_of_json_say_the_same() -> None:
     for name, column in zip(CLASSES[:4], PROBS.T, strict=True):
         np.testing.assert_array_equal(table[f"p_{name}"].to_numpy(), column)
         np.testing.assert_allclose([entry["probabilities"][name] for entry in entries], column, atol=1e-6)
+
+
+def test_texts_come_last_and_the_file_can_be_started_from_again(tmp_path: Path) -> None:
+    data = replace(text_project(), predictions=lambda: PROBS, is_raw=True)
+    (tmp_path / "p.csv").write_bytes(b"".join(write_csv(data)))
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "p.csv").read_text(encoding="utf-8-sig"), newline="")))
+    assert list(rows[0])[-1] == "text"
+    assert [row["text"] for row in rows][:1] == [TEXTS[0]]
+    entries = [json.loads(line) for line in b"".join(write_jsonl(data)).splitlines()]
+    table = parquet.read_table(io.BytesIO(b"".join(write_parquet(data))))
+    assert [entry["text"] for entry in entries] == table["text"].to_pylist() == list(TEXTS)
+    np.testing.assert_allclose(read_predictions(tmp_path / "p.csv", IDS, CLASSES[:4]), PROBS, atol=1e-5)
 
 
 def test_probabilities_are_calibrated_unless_they_are_to_stay_raw() -> None:

@@ -31,6 +31,7 @@ from understudy.messages import list_some, reason_of
 
 DECIMALS: Final = 6  # of probabilities that are written as text
 CLASS_PREFIX: Final = "p_"  # of columns, since a class may be called id or label
+TEXT: Final = "text"  # the last column of a pool of texts: ids such as "line 4" say little
 BY_CLASS: Final = "probabilities"  # the field of a JSON line that holds them by class
 ARRAY_SUFFIXES: Final = (".npy", ".npz", ".safetensors")
 TABLE_SUFFIXES: Final = tuple(suffix for suffix in READERS if suffix != ".txt")  # which has no columns
@@ -45,7 +46,7 @@ log = logging.getLogger(__name__)
 
 def write_csv(data: ExportData) -> Iterator[bytes]:
     names = _columns(data, data.require_probs())
-    return csv_stream(names, ((*start, *probs) for start, probs in _predictions(data, DECIMALS)))
+    return csv_stream(names, _rows(data, DECIMALS))
 
 
 def write_jsonl(data: ExportData) -> Iterator[bytes]:
@@ -57,17 +58,23 @@ def write_jsonl(data: ExportData) -> Iterator[bytes]:
             "confidence": confidence,
             "label": label,
             BY_CLASS: dict(zip(classes, probs, strict=True)),
+            **({TEXT: data.text(row)} if data.kind == "text" else {}),
         }
-        for (name, best, confidence, label), probs in _predictions(data, DECIMALS)
+        for row, ((name, best, confidence, label), probs) in enumerate(_predictions(data, DECIMALS))
     )
 
 
 def write_parquet(data: ExportData) -> Iterator[bytes]:
     names = _columns(data, data.require_probs())
     kinds = [pyarrow.string(), pyarrow.string(), pyarrow.float32(), pyarrow.string()]
-    kinds += [pyarrow.float32()] * (len(names) - len(kinds))
-    rows = ((*start, *probs) for start, probs in _predictions(data))
-    return parquet_stream(rows, pyarrow.schema(list(zip(names, kinds, strict=True))))
+    kinds += [pyarrow.string() if name == TEXT else pyarrow.float32() for name in names[len(kinds) :]]
+    return parquet_stream(_rows(data), pyarrow.schema(list(zip(names, kinds, strict=True))))
+
+
+def _rows(data: ExportData, decimals: int | None = None) -> Iterator[tuple[Any, ...]]:
+    """The cells of each item; in a pool of texts the text comes last."""
+    for row, (start, probs) in enumerate(_predictions(data, decimals)):
+        yield (*start, *probs, data.text(row)) if data.kind == "text" else (*start, *probs)
 
 
 def _columns(data: ExportData, probs: np.ndarray) -> list[str]:
@@ -78,6 +85,7 @@ def _columns(data: ExportData, probs: np.ndarray) -> list[str]:
         "confidence",
         "label",
         *(f"{CLASS_PREFIX}{name}" for name in _known_classes(data, probs)),
+        *([TEXT] if data.kind == "text" else []),
     ]
 
 
