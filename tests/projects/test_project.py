@@ -74,7 +74,7 @@ def test_folders_that_are_no_class_lose_no_image(tmp_path: Path) -> None:
     project = prepared(folder, encoder=SMALL, classes=["cat", "dog"])
     assert len(project.pool) == 3
     assert project.seed_labels == {2: "cat"}
-    assert "2 items came with labels that are none of the classes you gave (2019, 2020)" in project.notes[0]
+    assert "2 items in folders that are none of the classes you gave (2019, 2020) will be asked for" in project.notes[0]
 
 
 def test_a_single_folder_is_no_class(tmp_path: Path) -> None:

@@ -137,7 +137,8 @@ def initial_classes(source: SourceData, given: Sequence[str] | None, import_labe
     counts = {pool.classes[label]: n for label, n in sorted(labelled.items())}
     if given is not None:
         known = check_classes(given)
-        return InitialClasses(known, False, import_labels, _note_other_classes(counts, known) if import_labels else ())
+        notes = _note_other_classes(counts, known, source.is_folder) if import_labels else ()
+        return InitialClasses(known, False, import_labels, notes)
     if source.is_folder and not import_labels:
         return InitialClasses((), False, False)
     if source.is_folder and len(pool.classes) == 1:
@@ -148,14 +149,15 @@ def initial_classes(source: SourceData, given: Sequence[str] | None, import_labe
     return InitialClasses(check_classes(pool.classes), True, import_labels)
 
 
-def _note_other_classes(counts: Mapping[str, int], known: Sequence[str]) -> tuple[str, ...]:
-    """A note on items whose label is not one of the given classes."""
+def _note_other_classes(counts: Mapping[str, int], known: Sequence[str], in_folders: bool) -> tuple[str, ...]:
+    """A note on items whose label, or whose folder, is not one of the given classes."""
     foreign = {name: n for name, n in counts.items() if name.strip() not in known}
     if not foreign:
         return ()
+    which = "in folders that are" if in_folders else "with labels that are"
     return (
-        f"{count_of(sum(foreign.values()), 'item')} came with labels that are none of the classes you gave "
-        f"({list_some(foreign)}); they are to be labelled",
+        f"{count_of(sum(foreign.values()), 'item')} {which} none of the classes you gave ({list_some(foreign)}) "
+        "will be asked for",
     )
 
 
