@@ -136,7 +136,10 @@ def test_one_sentence_says_how_far_it_can_be_believed() -> None:
     unchecked = "Confidences could not be checked yet: too few items have a label."
     assert Calibration().describe() == Calibration(audited=4, cross_fitted=5).describe() == unchecked
     assert Calibration(cross_fitted=10).describe() == "Confidences are rough: no audit item has an answer yet."
-    assert Calibration(audited=1, cross_fitted=9).describe() == "Confidences are rough: only 1 audit item has an answer yet."
+    assert (
+        Calibration(audited=1, cross_fitted=9).describe()
+        == "Confidences are rough: only 1 audit item has an answer yet."
+    )
     assert Calibration(audited=12).describe() == "Confidences are rough: only 12 audit items have an answer yet."
     assert Calibration(audited=30).describe() == "Confidences are calibrated on 30 audit items."
 
