@@ -7,8 +7,10 @@ from sklearn.datasets import load_digits
 from understudy import Surrogate, UnderstudyError
 from understudy.sessions.review import (
     LABEL_NOISE,
+    LabelsToReview,
     Suspect,
     expectations,
+    find_suspects,
     judge_labels,
     leave_one_out,
     surprises,
@@ -134,3 +136,15 @@ def test_a_least_surprise_beyond_all_is_refused() -> None:
     nothing = np.array([], dtype=np.int64)
     with pytest.raises(UnderstudyError, match="from 0 to 1"):
         suspects(nothing, nothing, nothing, np.array([]), {}, least=2.0)
+
+
+def test_where_features_do_not_carry_the_labels_nothing_is_called_surprising() -> None:
+    rng = np.random.default_rng(5)
+    labels = rng.integers(3, size=60)
+    noise = rng.normal(size=(60, 4))
+    assert suspects(np.arange(60), labels, *surprises(noise, labels, 3), kept={})
+    assert find_suspects(noise, LabelsToReview(np.arange(60), labels, {}, 3, 0)) == []
+    telling = noise + 10 * np.eye(3, 4)[labels]
+    wrong = labels.copy()
+    wrong[7] = (wrong[7] + 1) % 3
+    assert [one.row for one in find_suspects(telling, LabelsToReview(np.arange(60), wrong, {}, 3, 0))] == [7]

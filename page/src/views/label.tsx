@@ -290,7 +290,7 @@ export function LabelView() {
             ) : (
               <>
                 <span>
-                  Likely <b>{className(guess)}</b>
+                  {question.confidence !== null && question.confidence < 0.5 ? "Perhaps" : "Likely"} <b>{className(guess)}</b>
                   {question.confidence !== null && ` (${likelihood(question.confidence, status.value?.calibration?.rough)})`}
                 </span>
                 <button type="button" class="quiet" data-testid="accept" onClick={click(accept)}>

@@ -22,6 +22,7 @@ WIDTHS: Final = (0.25, 0.35, 0.5, 0.7, 1.0)  # in mean distances; the one that p
 BASIS_SIZE: Final = 500
 MAX_LABELS_TRIED: Final = 1_000  # when a width is chosen
 JITTER: Final = 1e-8
+LEAST_AGREEMENT: Final = 0.5  # share of labels that are as expected, from which the others can judge a label
 LEAST_SURPRISE: Final = 0.3  # from which a label is worth a second look
 STREAM: Final = 0x72657669
 
@@ -54,11 +55,16 @@ class Suspect:
 
 
 def find_suspects(features: np.ndarray, given: LabelsToReview) -> list[Suspect]:
-    """The labels that the other labels speak against, worst first, by the features of the pool. It takes long."""
+    """The labels that the other labels speak against, worst first, by the features of the pool. It takes long.
+
+    None where fewer than half of all labels are as the others expect: then a surprise says more about the features.
+    """
     if len(set(given.labels.tolist())) < 2:
         return []
     own = np.asarray(features[given.rows], np.float32)
     expected, surprise = surprises(own, given.labels, given.n_classes, given.seed)
+    if (expected == given.labels).mean() < LEAST_AGREEMENT:
+        return []
     return suspects(given.rows, given.labels, expected, surprise, given.kept)
 
 
