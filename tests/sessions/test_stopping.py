@@ -116,7 +116,7 @@ FEW_POOR = Guesswork(right=2, n=4, expected=2, spread=1)
     [
         ({"labels": 39, "audit": POOR, "cross_check": POOR}, None, ""),
         ({"labels": 40, "audit": POOR, "cross_check": POOR}, "weak", "21 of 40 audit items are right (guessing: 20)"),
-        ({"labels": 40, "audit": FEW_POOR, "cross_check": POOR}, "weak", "21 of 40 labels told from the others"),
+        ({"labels": 40, "audit": FEW_POOR, "cross_check": POOR}, "weak", "21 of 40 labels, each predicted"),
         ({"labels": 40, "audit": Guesswork(0, 0, 0.0, 0.0), "cross_check": POOR}, "weak", "guessing: 21 of 40 labels"),
         ({"labels": 40, "audit": GOOD, "cross_check": None}, None, ""),
         ({"labels": 40, "audit": FEW_POOR, "cross_check": GOOD}, None, ""),  # too few audit items to blame the learner

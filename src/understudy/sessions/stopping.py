@@ -219,15 +219,15 @@ def find_weakness(
         return Weakness(
             "untrained",
             f"The model is not better than guessing: {_beside_guesses(audit, 'audit items')}. The labels can be told "
-            f"from the features all the same ({_beside_guesses(cross_check, 'labels told from the others')}), so it "
+            f"from the features all the same ({_beside_guesses(cross_check, 'labels, each predicted from the others,')}), so it "
             "is the learner that does not train. Choose another one in the settings.",
         )
     found = [_beside_guesses(audit, "audit items")] if audit.n else []
-    found.append(_beside_guesses(cross_check, "labels told from the others"))
+    found.append(_beside_guesses(cross_check, "labels, each predicted from the others,"))
     return Weakness(
         "weak",
         f"After {labels} labels the model is not shown to be better than guessing: {'; '.join(found)}. More labels "
-        "will hardly mend that. Use an encoder made for such items, and check in the review that the labels are right.",
+        "will hardly mend that. Use an encoder made for such items, and look whether labels are wrong.",
     )
 
 
