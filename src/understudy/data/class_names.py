@@ -1,5 +1,6 @@
 """Names of classes: checked, numbered, and matched with the labels of a source, typing errors included."""
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Final
@@ -13,6 +14,7 @@ from understudy.errors import UnderstudyError, UsageError
 
 MAX_SUGGESTIONS: Final = 20  # labels for which the nearest class is looked up: with many classes that is slow
 MAX_NAME_LENGTH: Final = 200  # characters of a class
+OVERLOOKED: Final = frozenset({"Mn", "Me", "Zs", "Cf"})  # accents, blanks, and characters of no width
 MAX_CLASSES: Final = 100_000  # numbers beyond this are identities or hashes rather than classes
 
 
@@ -122,3 +124,15 @@ def check_class(name: object) -> str:
             f"the name of a class has characters that cannot be seen: {make_printable(stripped)}; take them out"
         )
     return stripped
+
+
+def find_look_alike(name: str, names: Iterable[str]) -> str | None:
+    """The first of these names that a person would take for this one: it differs in case, accents or blanks only."""
+    wanted = _letters_of(name)
+    return next((other for other in names if _letters_of(other) == wanted), None)
+
+
+def _letters_of(name: str) -> str:
+    """A name without what is easily overlooked; composed and decomposed characters are the same."""
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
+    return "".join(sign for sign in plain if unicodedata.category(sign) not in OVERLOOKED) or name

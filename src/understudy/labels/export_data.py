@@ -46,8 +46,10 @@ COLUMNS: Final = LabelRow._fields
 class ExportData:
     """All that an export may need. It never changes, so it can be written while people go on labelling.
 
-    `effective` is the class of each labelled row. `read_rows` makes the rows of all decisions, `predictions` reads the
-    last model's probabilities and `calibrate` fits what they are calibrated by; all only when a format asks for it.
+    `effective` is the class of each labelled row. `classes` are in the order they are shown in, `model_classes` in that
+    of the predictions' columns, with those that the model does not know at the end. `read_rows` makes the rows of all
+    decisions, `predictions` reads the last model's probabilities and `calibrate` fits what they are calibrated by; all
+    only when a format asks for it.
     `model_file` is that model's safetensors file. With `is_raw` probabilities stay as the model gives them.
     `base` is the folder that the files of the items lie in. `prefix` is what addresses of images begin with in formats
     that have such; None for what is usual there.
@@ -58,6 +60,7 @@ class ExportData:
     read_rows: Callable[[], Iterable[LabelRow]]
     effective: Mapping[int, str]
     items: Items | None = None
+    model_classes: tuple[str, ...] | None = None  # None: as `classes`
     predictions: Callable[[], np.ndarray] | None = None
     model: str | None = None
     model_file: Path | None = None
@@ -104,6 +107,12 @@ class ExportData:
         for row in self.rows:
             found.setdefault(row.item, []).append(row)
         return found
+
+    @property
+    def known_classes(self) -> tuple[str, ...]:
+        """The classes that the last model knows, in the order of its probabilities."""
+        names = self.classes if self.model_classes is None else self.model_classes
+        return names[: self.require_probs().shape[1]]
 
     def require_probs(self) -> np.ndarray:
         if self.probs is None:

@@ -174,7 +174,7 @@ def gather_entries(entries: Iterable[ImportEntry], classes: Sequence[str]) -> Im
 
 
 def check_new_classes(imported: Imported, classes: Sequence[str]) -> None:
-    """An error where the labels do not look like classes: a class is never taken away again."""
+    """An error where the labels do not look like classes: each would have to be removed again by hand."""
     new = len(set(imported.new_classes) - set(classes))
     total = len(set(classes)) + new
     is_usual = new <= max(USUAL_NEW_CLASSES, len(imported.labels) // USUAL_LABELS_PER_CLASS)

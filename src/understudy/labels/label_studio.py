@@ -269,7 +269,7 @@ def _task(data: ExportData, row: int, address: str) -> dict[str, Any]:
             {
                 "model_version": (data.model or "understudy")[:12],
                 "score": float(data.probs[row, best]),
-                "result": [_choice(data.classes[best], data.kind, f"p{row}")],
+                "result": [_choice(data.known_classes[best], data.kind, f"p{row}")],
             }
         ]
     return task

@@ -45,12 +45,12 @@ log = logging.getLogger(__name__)
 
 
 def write_csv(data: ExportData) -> Iterator[bytes]:
-    names = _columns(data, data.require_probs())
+    names = _columns(data)
     return csv_stream(names, _rows(data, DECIMALS))
 
 
 def write_jsonl(data: ExportData) -> Iterator[bytes]:
-    classes = _known_classes(data, data.require_probs())
+    classes = data.known_classes
     return jsonl_stream(
         {
             "id": name,
@@ -65,7 +65,7 @@ def write_jsonl(data: ExportData) -> Iterator[bytes]:
 
 
 def write_parquet(data: ExportData) -> Iterator[bytes]:
-    names = _columns(data, data.require_probs())
+    names = _columns(data)
     kinds = [pyarrow.string(), pyarrow.string(), pyarrow.float32(), pyarrow.string()]
     kinds += [pyarrow.string() if name == TEXT else pyarrow.float32() for name in names[len(kinds) :]]
     return parquet_stream(_rows(data), pyarrow.schema(list(zip(names, kinds, strict=True))))
@@ -77,28 +77,23 @@ def _rows(data: ExportData, decimals: int | None = None) -> Iterator[tuple[Any, 
         yield (*start, *probs, data.text(row)) if data.kind == "text" else (*start, *probs)
 
 
-def _columns(data: ExportData, probs: np.ndarray) -> list[str]:
+def _columns(data: ExportData) -> list[str]:
     """The names of the columns."""
     return [
         "id",
         "predicted",
         "confidence",
         "label",
-        *(f"{CLASS_PREFIX}{name}" for name in _known_classes(data, probs)),
+        *(f"{CLASS_PREFIX}{name}" for name in data.known_classes),
         *([TEXT] if data.kind == "text" else []),
     ]
-
-
-def _known_classes(data: ExportData, probs: np.ndarray) -> tuple[str, ...]:
-    """The classes that the model knows; those added since come after them in the project."""
-    return data.classes[: probs.shape[1]]
 
 
 def _predictions(
     data: ExportData, decimals: int | None = None
 ) -> Iterator[tuple[tuple[str, str, float, str | None], list[float]]]:
     """Each item: its id, likeliest class, confidence and label if it has one; and all probabilities."""
-    probs, classes = data.require_probs(), _known_classes(data, data.require_probs())
+    probs, classes = data.require_probs(), data.known_classes
     for start in range(0, len(probs), ROWS_PER_BATCH):
         block = np.asarray(probs[start : start + ROWS_PER_BATCH], dtype=np.float64)
         block = block if decimals is None else block.round(decimals)

@@ -81,7 +81,7 @@ class Audits:
         self._record = record
         self._version: int | None = None  # of the record's answers
         self._labels: dict[int, int] = {}
-        self._model: tuple[int, str] | None = None  # that the calibration is of
+        self._model: tuple[int, str, int] | None = None  # that the calibration is of, and for which classes
         self._calibration = Calibration()
 
     @property
@@ -98,7 +98,7 @@ class Audits:
         if probs is None or not self._record.trainings:
             return Calibration()
         labels, training = self.labels, self._record.trainings[-1]
-        model = (training.seq, training.data["predictions"])
+        model = (training.seq, training.data["predictions"], self._record.regroupings)
         if model != self._model:
             self._calibration, self._model = calibration_of_model(probs, labels, training.data), model
         return self._calibration

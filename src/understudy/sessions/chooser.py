@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.surrogate import Surrogate
+from understudy.errors import UnderstudyError
 from understudy.sessions.record import ItemState, Move
 
 DescribeRows = Callable[[int, int, int], tuple[np.ndarray, np.ndarray]]
@@ -42,7 +43,12 @@ class Chooser:
         self.surrogate.release([item])
 
     def follow(self, move: Move) -> None:
-        """Bring the surrogate from one state of an item to the next."""
+        """Bring the surrogate from one state of an item to the next.
+
+        It cannot follow a move that regroups classes: another surrogate is made then.
+        """
+        if move.regroups:
+            raise UnderstudyError("a surrogate cannot regroup its classes; make another")
         if move.added:
             features, probs = self.describe_rows(len(self.surrogate), move.added, self.surrogate.n_classes)
             self.surrogate.extend(features, probs).skip(list(move.audit_rows))

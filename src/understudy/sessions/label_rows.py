@@ -11,6 +11,7 @@ import numpy as np
 from understudy.data.pool import Pool
 from understudy.labels.export_data import ExportData, LabelRow
 from understudy.sessions.calibrations import audit_labels, calibration_of_model
+from understudy.sessions.classes import ClassTable
 from understudy.sessions.log.events import Ask, Event
 from understudy.sessions.record import Decisions, Mark, Record
 from understudy.sessions.training.artifacts import Artifacts
@@ -23,7 +24,7 @@ REFUSALS: Final = {"dont_know": "unknown", "bad": "bad", "skipped": "skipped"}  
 class RecordCopy:
     """What a record knew at one moment. Taken in milliseconds: events never change, so they need not be copied."""
 
-    classes: tuple[str, ...]
+    classes: ClassTable
     effective: Mapping[int, int]
     asks: Mapping[int, Event]
     asked: Mapping[Ask, dict[int, None]]
@@ -32,12 +33,13 @@ class RecordCopy:
     @classmethod
     def of(cls, record: Record) -> "RecordCopy":
         asked = {ask: dict(items) for ask, items in record.asked.items()}
-        return cls(tuple(record.classes), dict(record.effective), dict(record.asks), asked, record.decision_events())
+        classes = record.class_table.copy()
+        return cls(classes, dict(record.effective), dict(record.asks), asked, record.decision_events())
 
     def to_record(self) -> Record:
         """The record of that moment, as far as rows of labels need it."""
         record = Record()
-        record.classes, record.effective = list(self.classes), dict(self.effective)
+        record.class_table, record.classes, record.effective = self.classes, self.classes.names, dict(self.effective)
         record.asks, record.asked = dict(self.asks), dict(self.asked)
         for item, events in self.events.items():
             record.replace_decisions(item, events)
@@ -54,26 +56,36 @@ def collect_labels(
     last = next((event for event in reversed(record.trainings) if event.data.get("predictions")), None)
     data: Mapping[str, Any] = {} if last is None else last.data
     read = model_file = None
+    table = record.class_table.copy()
+    columns = {number: column for column, number in enumerate(sorted(table.alive))}
     if artifacts is not None and data:
-        read = partial(_probabilities, artifacts, data["predictions"])
+        read = partial(_probabilities, artifacts, data["predictions"], table)
         model_file = artifacts.path(data["model"]) if data.get("model") else None
     return ExportData(
         ids=pool.ids,
-        classes=tuple(record.classes),
+        classes=tuple(table.classes[number].name for number in table.alive),
         read_rows=partial(_rows_of_copy, RecordCopy.of(record), pool.ids),
         effective={item: record.classes[label] for item, label in record.effective.items()},
         items=pool.items,
+        model_classes=tuple(table.classes[number].name for number in columns),
         predictions=read,
         model=data.get("model"),
         model_file=model_file,
         about_model={name: data[name] for name in ("until", "labels", "learner", "source") if name in data},
-        calibrate=partial(calibration_of_model, labels=audit_labels(record), training=data),
+        calibrate=partial(
+            calibration_of_model,
+            labels={item: columns[label] for item, label in audit_labels(record).items()},
+            training=data,
+        ),
         is_raw=is_raw,
     )
 
 
-def _probabilities(artifacts: Artifacts, key: str) -> np.ndarray:
-    return artifacts.predictions(key).probs
+def _probabilities(artifacts: Artifacts, key: str, classes: ClassTable) -> np.ndarray:
+    """Predictions of the classes alive, by number; without those that came after the model."""
+    probs = artifacts.predictions(key).probs
+    known = {into for into in classes.becomes[: probs.shape[1]] if into is not None}
+    return classes.project(probs)[:, [number for number in sorted(classes.alive) if number <= max(known, default=-1)]]
 
 
 def _rows_of_copy(copy: RecordCopy, ids: Sequence[str]) -> Iterator[LabelRow]:

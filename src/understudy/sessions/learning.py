@@ -67,7 +67,7 @@ class Learning:
         """Use this chooser after these moves, or another in its place if they are too many or it fails."""
         self.chooser = chooser
         try:
-            if len(moves) > MAX_MOVES:
+            if len(moves) > MAX_MOVES or any(move.regroups for move in moves):
                 self.chooser = self.make_chooser()
                 return
             for move in moves:
@@ -78,7 +78,7 @@ class Learning:
 
     def make_chooser(self) -> Chooser:
         """A surrogate from the last model on, with everything that happened since."""
-        if len(self.since) > MAX_MOVES:
+        if len(self.since) > MAX_MOVES or any(move.regroups for move in self.since):
             return Chooser(self.models.surrogate_now(), self.models.describe_rows)
         chooser = Chooser(self.models.surrogate(), self.models.describe_rows)
         for move in self.since:
@@ -106,7 +106,7 @@ class Learning:
         if wanted is None or last is not None or not record.trainings or record.trainings[-1].data["labels"]:
             return wanted  # at once, where the last model learnt from labels, with other features
         # Predictions that were brought along are not given up for a model of two labels.
-        return max(wanted, min(settings.retrain_at_most, LABELS_PER_CLASS * len(record.classes)))
+        return max(wanted, min(settings.retrain_at_most, LABELS_PER_CLASS * len(record.class_table.alive)))
 
     def train_if_due(self) -> None:
         """Start a training if there are enough labels for the next one."""
@@ -154,7 +154,8 @@ class Learning:
             ledger=record.to_ledger(),
             predictions=predictions,
             surrogate=setup_options(self.project, len(self.project.pool))[1],
-            classes=tuple(record.classes) or ("",),
+            outputs=tuple(sorted(alive := record.class_table.alive)),
+            classes=tuple(record.classes[number] for number in sorted(alive)) or ("",),
             encoder=self.project.encoder,
             folds=folds_for(len(audit_labels(record))),
         )
@@ -215,7 +216,7 @@ class Learning:
         while True:
             with self.lock:
                 waiting = self.since[known:]
-                if len(waiting) <= MAX_MOVES_BEHIND:
+                if len(waiting) <= MAX_MOVES_BEHIND or any(move.regroups for move in waiting):
                     self._take_over(trained, chooser, known, promise, probs)
                     return
             for move in waiting:
@@ -234,13 +235,14 @@ class Learning:
             "learner": job.learner, "seconds": trained.seconds,
             "source": "learner" if job.predictions is None else "given", "best_influence": promise,
             "asked_accuracy": right / judged if judged else None, "calibration": trained.calibration,
+            "outputs": list(job.outputs) if job.predictions is None else None,
         }  # fmt: skip
         self._store(Event("trained", data=data))
         if len(self.models.guesses) == len(self.record.trainings):
             return  # it was found in the log together with something that nobody could say was stored
         self.models.adopt(trained, probs)
         self.since, waiting = self.since[self.job_start :], self.since[known:]
-        self._lead(chooser, waiting)
+        self._lead(chooser, waiting)  # anew where the classes were changed meanwhile: the model knows the former ones
         self._note_change()
 
     def stop(self) -> None:

@@ -40,11 +40,16 @@ class Models:
     def reload(self, ledger: Ledger) -> None:
         """Take over the models that the record now has, the last with this ledger."""
         self.ledger = ledger
-        self.look_up_guesses()
         last = self.record.trainings[-1] if self.record.trainings else None
         kept = None if last is None else self.artifacts.predictions(last.data["predictions"])
-        self.probs = None if kept is None else kept.probs
-        self.knows = frozenset[int]() if kept is None else frozenset(kept.trained_on.tolist())
+        self._predicted = None if kept is None else kept.probs  # in the classes of the time
+        self.knows = {} if kept is None else dict(zip(kept.trained_on.tolist(), kept.labels.tolist(), strict=False))
+        self.regroup()
+
+    def regroup(self) -> None:
+        """Let predictions be those of the classes that are alive now."""
+        self.probs = None if self._predicted is None else self.record.class_table.project(self._predicted)
+        self.look_up_guesses()
 
     def look_up_guesses(self) -> None:
         """Find out what every model said of the audit items that there are now."""
@@ -87,7 +92,9 @@ class Models:
             )
         except UnderstudyError:
             return uniform
-        return np.pad(probs, ((0, 0), (0, n_classes - probs.shape[1]))).astype(np.float32)
+        found = np.zeros((count, n_classes), np.float32)
+        found[:, event.data.get("outputs") or range(probs.shape[1])] = probs
+        return self.record.class_table.project(found)[:, :n_classes]
 
     def describe_rows(self, first: int, count: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
         """Features and predictions of items that came after the model in use."""
@@ -126,7 +133,13 @@ class Models:
             while surrogate.n_classes < n_classes:
                 surrogate.add_class()
             return surrogate
-        known = np.array(sorted(self.knows & ledger.answers.keys()), np.int64)
+        becomes = self.record.class_table.becomes
+        same = (  # what was labelled otherwise since then is told anew
+            row
+            for row, label in self.knows.items()
+            if row in ledger.answers and ledger.answers[row].label == becomes[label]
+        )
+        known = np.array(sorted(same), np.int64)
         state = make_anchor(features, self.project.work / SETUP, ledger, n_classes, self.predictions(), known)
         return Surrogate.restore(features, state, check=False)
 
@@ -145,8 +158,9 @@ class Models:
 
     def adopt(self, trained: Trained, probs: np.ndarray) -> None:
         """Use a new model with these predictions; the record has it already."""
-        self.ledger, self.probs = trained.job.ledger, probs
-        self.knows = frozenset(trained.job.rows.tolist())
+        self.ledger, self._predicted = trained.job.ledger, probs
+        self.knows = dict(zip(trained.job.rows.tolist(), trained.job.labels.tolist(), strict=True))
+        self.probs = self.record.class_table.project(probs)
         self.guesses.append(self._guesses_in(probs))
 
     # -- how good they are --------------------------------------------------------------------------------
@@ -178,7 +192,10 @@ class Models:
 
     def _guesses_in(self, probs: np.ndarray) -> dict[int, int]:
         rows = np.array([row for row in self.record.audit_rows if row < len(probs)], np.int64)
-        return dict(zip(rows.tolist(), probs[rows].argmax(1).tolist(), strict=True)) if len(rows) else {}
+        if not len(rows):
+            return {}
+        likeliest = self.record.class_table.project(probs[rows]).argmax(1)
+        return dict(zip(rows.tolist(), likeliest.tolist(), strict=True))
 
 
 def setup_options(project: Project, n_items: int) -> tuple[int, dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Opening a project for labelling: its log, the record that follows from it, and the surrogate."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -131,7 +131,7 @@ def _first_events(settings: Settings, n_items: int, known: Mapping[int, str]) ->
         "created",
         data={"settings": settings.to_json(), "classes": classes, "n_items": n_items, "audit": list(chosen)},
     )
-    return [created, *_label_events(known, classes)]
+    return [created, *_label_events(known, {name: number for number, name in enumerate(classes)})]
 
 
 def _follow_log(project: Project, record: Record) -> None:
@@ -168,9 +168,8 @@ def _choose_folders(project: Project, record: Record, log: EventLog) -> list[Eve
     return stored
 
 
-def _label_events(known: Mapping[int, str], classes: Sequence[str]) -> list[Event]:
-    """The labels that items came with, of these classes, as events."""
-    numbers = {name: number for number, name in enumerate(classes)}
+def _label_events(known: Mapping[int, str], numbers: Mapping[str, int]) -> list[Event]:
+    """The labels that items came with, of classes with these numbers, as events."""
     return [
         Event(
             "labelled",
@@ -190,7 +189,8 @@ def _new_events(project: Project, record: Record) -> list[Event]:
         raise UnderstudyError(
             f"the log of {project.folder} knows {before:,} items, its pool has {n:,}; put its items.parquet back"
         )
-    names = [name for name in project.new_classes if name not in record.classes]
+    table = record.class_table  # a class that was renamed, merged or removed is known by its former name
+    names = [name for name in project.new_classes if table.number_known_as(name) is None]
     classes = [*_new_features(project, record), *(Event("class_added", data={"name": name}) for name in names)]
     if n == before:
         return classes
@@ -198,7 +198,9 @@ def _new_events(project: Project, record: Record) -> list[Event]:
     chosen = audit.audit_rows(n, settings.audit_share, settings.seed, excluded=known.keys(), first_row=before)
     items = Event("items_added", data={"count": n - before, "audit": list(chosen)})
     new = {row: name for row, name in known.items() if row >= before}
-    return [*classes, items, *_label_events(new, [*record.classes, *names])]
+    numbers = {name: number for name in set(new.values()) if (number := table.counts_as(name)) is not None}
+    numbers |= {name: number for number, name in enumerate(names, len(record.classes))}
+    return [*classes, items, *_label_events(new, numbers)]
 
 
 def _new_features(project: Project, record: Record) -> list[Event]:
@@ -212,7 +214,9 @@ def _new_features(project: Project, record: Record) -> list[Event]:
 def _start_from_predictions(session: Session, path: Path) -> None:
     """Use the predictions of a model one already has as the first anchor, and wait until they are in use."""
     record, project = session.record, session.project
-    probs = read_predictions(path, project.pool.ids, record.classes)
+    alive = sorted(record.class_table.alive)
+    probs = np.zeros((len(project.pool), len(record.classes)), np.float32)
+    probs[:, alive] = read_predictions(path, project.pool.ids, [record.classes[number] for number in alive])
     nothing = np.zeros(0, np.int64)
     key = Artifacts(project.artifacts).put_predictions(Predictions(probs, nothing, nothing))
     session.learning.start_from(key, lambda seconds: session.wait_for_change(session.version, seconds))

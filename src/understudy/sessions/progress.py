@@ -55,7 +55,7 @@ def _scored_pairs(state: SessionState, labels: Mapping[int, int]) -> list[tuple[
 def _by_class(state: SessionState, labels: Mapping[int, int]) -> list[ClassScore]:
     pairs = _scored_pairs(state, labels)
     found = []
-    for label in range(len(state.record.classes)) if pairs else ():
+    for label in state.record.class_table.alive if pairs else ():
         guesses = [guess for truth, guess in pairs if truth == label]
         right, n = guesses.count(label), len(guesses)
         low, high = wilson(right, n) if n else (None, None)
@@ -108,7 +108,7 @@ def _hint(
     until = None if wanted is None else max(1, wanted - here)
     return stopping.hint(
         scored,
-        class_counts={name: record.class_counts[number] for number, name in enumerate(record.classes)},
+        class_counts={record.classes[number]: record.class_counts[number] for number in record.class_table.alive},
         left=left,
         promised=stopping.promise(best_influence(state.surrogate), _first_influence(state)),
         asked=(sum(rights), len(rights)),

@@ -5,20 +5,26 @@ undoing leaves things as if the decision had never been made, at any depth.
 
 An event may change what an item is to the surrogate, its *state*. Each such change is a *move*. Moves are all that a
 surrogate is given, so one that starts later, from a newer model, catches up by the same moves.
+
+Labels are kept as they were given. What they count for follows from the classes as they are now, so a merge that is
+undone leaves every label as it was.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Literal, TypeVar
 
 from understudy.core.ledger import Answer, Ledger
 from understudy.errors import Conflict, UnderstudyError
+from understudy.messages import count_of
 from understudy.projects.settings import Settings
-from understudy.sessions.log.events import DECISIONS, SOURCE_ANNOTATOR, Ask, Event, Source
+from understudy.sessions.classes import ClassTable
+from understudy.sessions.log.events import CLASS_KINDS, DECISIONS, SOURCE_ANNOTATOR, Ask, Event, Source
 
 ItemState = Literal["open", "pending", "told", "skipped", "dropped", "audit"]  # what an item is to the surrogate
+REGROUPING = frozenset({"class_merged", "class_removed", "undone"})
 GIVES_UP_LABEL = frozenset({"dont_know", "bad"})
 T = TypeVar("T")
 
@@ -52,18 +58,20 @@ class Decisions:
     """All that people decided about one item, and what it comes to."""
 
     events: list[Event] = field(default_factory=list)
-    marks: dict[str, Mark] = field(default_factory=dict)
+    given: dict[str, Mark] = field(default_factory=dict)  # by annotator, in the classes of the time
+    marks: dict[str, Mark] = field(default_factory=dict)  # what they come to now; without those of removed classes
     skipped: dict[str, int] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
     bad: dict[str, int] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
+    kept_as: int | None = None  # the label that a review kept, in the classes of the time
     kept: int | None = None
 
     def add(self, event: Event) -> None:
         """Take one decision into account."""
         who, data = event.annotator or "", event.data
         if event.kind in ("labelled", "relabelled"):
-            self.marks[who] = Mark(
+            self.given[who] = Mark(
                 data["label"],
                 event.seq,
                 at=event.given_at,
@@ -85,11 +93,30 @@ class Decisions:
             if data.get("on", True):
                 self.flags[who] = data.get("note", "")
         elif event.kind == "kept":
-            self.kept = data["label"]
+            self.kept_as = data["label"]
         elif event.kind == "put_back":
             (self.skipped if data["what"] == "skipped" else self.unknown).clear()
         if event.kind in GIVES_UP_LABEL:
-            self.marks.pop(who, None)
+            self.given.pop(who, None)
+
+    def settle(self, classes: ClassTable) -> None:
+        """Work out what the labels come to, the classes being what they are."""
+        if classes.is_whole:
+            self.marks, self.kept = self.given, self.kept_as
+            return
+        becomes = classes.becomes
+        self.kept = None if self.kept_as is None else becomes[self.kept_as]
+        self.marks = {
+            who: replace(mark, label=label, guess=None if mark.guess is None else becomes[mark.guess])
+            for who, mark in self.given.items()
+            if (label := becomes[mark.label]) is not None
+        }
+
+    def names_any(self, classes: Collection[int]) -> bool:
+        """Whether a label, a guess or a review names one of these classes."""
+        return self.kept_as in classes or any(
+            mark.label in classes or mark.guess in classes for mark in self.given.values()
+        )
 
     @property
     def label(self) -> int | None:
@@ -105,7 +132,8 @@ class Decisions:
 class Move:
     """An item changed its state.
 
-    Without an item: so many items were `added`, or unlabelled ones became audit items, or there is one class more.
+    Without an item: so many items were `added`, or unlabelled ones became audit items, or classes count for others, or
+    there is one class more.
     """
 
     item: int | None = None
@@ -114,6 +142,7 @@ class Move:
     judge: bool = True  # whether a label counts in how often the learner is right
     added: int = 0
     audit_rows: tuple[int, ...] = ()  # the audit items among those added, or those that became audit items
+    regroups: bool = False  # classes were merged, removed or taken back, or came back: predictions are others too
 
 
 class Record:
@@ -127,8 +156,13 @@ class Record:
         """Know nothing yet."""
         self.settings = Settings()
         self.folder_labels: bool | None = None  # what a restart chose; None: there was none
-        self.classes_of_people: list[str] = []  # those that annotators added
-        self.classes: list[str] = []
+        self.class_table = ClassTable()
+        self.classes: list[str] = []  # names by number, those of classes that are gone included
+        self.class_events: dict[
+            int, Event
+        ] = {}  # all that happened to classes, by number of the event; also undone ones
+        self.regroupings = 0  # how often classes came to count for others
+        self._first_classes: tuple[str, ...] = ()
         self.n_items = 0
         # One for each time the pool grew or the share was raised, in the order they are asked.
         self.audit_draws: list[tuple[int, ...]] = []
@@ -184,13 +218,19 @@ class Record:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nobody has decided anything about any item, apart from labels that came with the data."""
+        """Whether nobody has decided anything about any item or class, apart from labels that came with the data."""
         return not any(
             event.seq not in self.undone
             for name, events in self.events_by_annotator.items()
             if name != SOURCE_ANNOTATOR
             for event in events
         )
+
+    @property
+    def classes_of_people(self) -> list[str]:
+        """The classes that annotators added."""
+        table = self.class_table
+        return [table.classes[number].name for number in table.alive if table.classes[number].added_by is not None]
 
     def is_audit(self, item: int) -> bool:
         return item in self._audit
@@ -219,14 +259,66 @@ class Record:
         return sorted(held, key=lambda lease: -lease.seq)
 
     def last_decision(self, annotator: str) -> list[Event]:
-        """What an annotator would undo next: one decision, or all that were made in one call."""
+        """What an annotator would undo next: one decision, or all that were made in one call.
+
+        A change of classes that cannot be taken back any more is passed over. With a label goes the class that was made
+        for it, if nothing else rests on that class.
+        """
         latest_first = reversed(self.history.get(annotator, {}).values())
-        last = next(latest_first, None)
+        last = next((event for event in latest_first if self.reason_to_keep(event) is None), None)
         if last is None:
             return []
+        if (made := self._class_made_for(last)) is not None:
+            return [last, made]
         batch = last.data.get("batch")
         same = takewhile(lambda event: batch is not None and event.data.get("batch") == batch, latest_first)
         return [last, *same][::-1]
+
+    def reason_to_keep(self, event: Event) -> str | None:
+        """Why a change of classes cannot be taken back; None where it can, and for other decisions."""
+        if event.kind not in CLASS_KINDS:
+            return None
+        if event.kind == "class_added":
+            return self._use_of_class(self._number_added_by(event))
+        table = self._table_without(event.seq)
+        names = Counter(table.classes[number].name for number in table.alive)
+        now = Counter(self.classes[number] for number in self.class_table.alive)
+        twice = next((name for name, count in names.items() if count > 1 and now[name] < count), None)
+        return None if twice is None else f"there is another class {twice!r} now; rename that one first"
+
+    def _use_of_class(self, number: int, apart_from: Event | None = None) -> str | None:
+        """What rests on a class, in words, apart from one label; None for nothing."""
+        name = self.classes[number]
+        labels = sum(
+            mark.label == number and (apart_from is None or mark.seq != apart_from.seq)
+            for found in self._of_item.values()
+            for mark in found.given.values()
+        )
+        if labels:
+            return f"{count_of(labels, 'label')} of {name!r} would be lost; remove the class instead, or merge it"
+        for event in self.class_events.values():
+            about = (event.data.get("class"), event.data.get("into"))
+            if event.seq not in self.undone and number in about:
+                return f"{name!r} was changed since; take that back first"
+        return None
+
+    def _class_made_for(self, event: Event) -> Event | None:
+        """The event that made a class for this label, if nothing else rests on the class."""
+        if event.kind not in ("labelled", "relabelled"):
+            return None
+        for made in self.class_events.values():
+            if made.kind == "class_added" and made.data.get("item") == event.item and made.annotator == event.annotator:
+                number = self._number_added_by(made)
+                if number == event.data["label"] and self.class_table.lives(number):
+                    return made if self._use_of_class(number, apart_from=event) is None else None
+        return None
+
+    def _number_added_by(self, event: Event) -> int:
+        added = [seq for seq, other in self.class_events.items() if other.kind == "class_added"]
+        return len(self._first_classes) + added.index(event.seq)
+
+    def _table_without(self, seq: int) -> ClassTable:
+        return ClassTable.from_events(self._first_classes, self.class_events.values(), {*self.undone, seq})
 
     def training_rows(self) -> dict[int, int]:
         """Item and label of all that models may be trained on, by row: labelled, not audit items, not bad."""
@@ -271,6 +363,9 @@ class Record:
 
     def items_of(self, event: Event) -> list[int]:
         """The items that an event which is about to be applied is about."""
+        if event.kind in ("class_merged", "class_removed") or event.data.get("undoes") in self.class_events:
+            regrouped = self._regrouped_by(event)
+            return [item for item, found in self._of_item.items() if regrouped and found.names_any(regrouped)]
         if event.kind == "undone":
             undone = self._decisions.get(event.data["undoes"])
             return [] if undone is None or undone.item is None else [undone.item]
@@ -278,8 +373,19 @@ class Record:
             return list(self.skipped if event.data["what"] == "skipped" else self.unknown)
         return [] if event.item is None else [event.item]
 
+    def _regrouped_by(self, event: Event) -> frozenset[int]:
+        """The classes that count for something else after this event, which is about to be applied."""
+        if event.kind == "undone":
+            after = self._table_without(event.data["undoes"])
+        else:
+            after = self.class_table.copy()
+            after.apply(event)
+        now = self.class_table.becomes
+        return frozenset(number for number, into in enumerate(after.becomes) if into != now[number])
+
     def apply(self, event: Event) -> list[Move]:
         """Take an event into account; the moves that come of it."""
+        becomes = self.class_table.becomes
         before = {item: self.state_of(item) for item in self.items_of(event)}
         self._apply(event)
         moves = [
@@ -289,6 +395,9 @@ class Record:
         ]
         if event.kind == "class_added" and len(self.classes) > 1:  # a surrogate has one class from the start
             moves.append(Move())
+        elif event.kind in REGROUPING and self.class_table.becomes is not becomes != self.class_table.becomes:
+            self.regroupings += 1
+            moves.append(Move(regroups=True))
         if event.kind == "items_added":
             moves.append(Move(added=event.data["count"], audit_rows=tuple(event.data["audit"])))
         if event.kind == "settings_changed" and event.data["audit"]:
@@ -308,16 +417,16 @@ class Record:
             self.seq, self.folder_labels = event.seq, event.data["folder_labels"]
         if event.kind in ("created", "restarted"):
             self.settings = Settings.from_json(event.data["settings"])
-            self.classes = list(event.data["classes"])
+            self._first_classes = tuple(event.data["classes"])
+            self.class_table = ClassTable(self._first_classes)
+            self.classes = self.class_table.names
             self.n_items = event.data["n_items"]
             self._add_audit_rows(event.data["audit"])
         elif event.kind == "items_added":
             self.n_items += event.data["count"]
             self._add_audit_rows(event.data["audit"])
-        elif event.kind == "class_added":
-            self.classes.append(event.data["name"])
-            if event.annotator is not None:
-                self.classes_of_people.append(event.data["name"])
+        elif event.kind in CLASS_KINDS:
+            self._change_classes(event)
         elif event.kind == "settings_changed":
             self.settings = Settings.from_json({**self.settings.to_json(), **event.data["settings"]})
             if event.data["audit"]:
@@ -384,7 +493,40 @@ class Record:
         self.events_by_annotator.setdefault(event.annotator, []).append(event)
         self._file(event.item)
 
+    def _change_classes(self, event: Event) -> None:
+        affected = self.items_of(event)
+        self.class_events[event.seq] = event
+        if event.annotator is not None:
+            if event.kind != "class_added":
+                self.events_by_annotator.setdefault(event.annotator, []).append(event)
+            if event.data.get("item") is None:  # a class that was made for a label goes with that label
+                self.history.setdefault(event.annotator, {})[event.seq] = event
+        self.class_table.apply(event)
+        if event.kind == "class_added":
+            self.classes.append(event.data["name"])
+        else:
+            self._settle_again(affected)
+
+    def _take_class_change_back(self, event: Event) -> None:
+        changed = self.class_events[event.data["undoes"]]
+        if changed.seq in self.undone:
+            return
+        affected = self.items_of(event)
+        self.undone.add(changed.seq)
+        if changed.annotator is not None:
+            self.history.get(changed.annotator, {}).pop(changed.seq, None)
+        self.class_table = ClassTable.from_events(self._first_classes, self.class_events.values(), self.undone)
+        self._settle_again(affected)
+
+    def _settle_again(self, items: Iterable[int]) -> None:
+        self.classes = self.class_table.names
+        for item in items:
+            self._file(item)
+
     def _undo(self, event: Event) -> None:
+        if event.data["undoes"] in self.class_events:
+            self._take_class_change_back(event)
+            return
         undone = self._decisions.pop(event.data["undoes"], None)
         if undone is None:
             return
@@ -412,6 +554,7 @@ class Record:
         """Bring what is kept by item up to date after its decisions have changed."""
         found = self._of_item[item]
         self.audit_version += item in self._audit
+        found.settle(self.class_table)
         _put(self.labels, item, found.marks or None)
         _put(self.skipped, item, found.skipped or None)
         _put(self.unknown, item, found.unknown or None)

@@ -98,7 +98,7 @@ class Status:
     phase: str  # "preparing" (features are being made), "ready"
     done: int  # items prepared so far, while preparing
     kind: str  # "image" or "text"
-    classes: list[str]
+    classes: list[str]  # names by number, those of classes that are gone included
     class_counts: list[int]
     labelled: int  # items with a label, audit items included
     total: int
@@ -120,6 +120,56 @@ class Status:
     calibration: CalibrationStatus | None = None  # null before there is a model
     audit: AuditPlan | None = None  # null while features are being made
     folders: "Folders | None" = None  # folders that may be classes; null once somebody has labelled
+    class_order: list[int] = field(default_factory=list)  # numbers of the classes that are offered, in their order
+    class_styles: list["ClassStyle"] = field(
+        default_factory=list
+    )  # of those that have a key, a colour or a description
+
+
+@dataclass(frozen=True)
+class ClassStyle:
+    """What a class is known by, apart from its name."""
+
+    number: int
+    shortcut: str | None
+    colour: str | None
+    description: str
+
+
+@dataclass(frozen=True)
+class ClassShown:
+    """A class as it is now. `gone`: "merged" into another, "removed" or "taken back"; null while it is alive."""
+
+    number: int  # for ever
+    name: str
+    count: int  # labels
+    shortcut: str | None  # the key that labels with it, for everybody
+    colour: str | None
+    description: str
+    hidden: bool  # not offered, while its labels count
+    examples: list[Shown]
+    former_names: list[str]
+    gone: str | None
+    into: int | None  # what it was merged into
+
+
+@dataclass(frozen=True)
+class ChangeShown:
+    """Something that was done to classes; `kept` says why it cannot be taken back, null: it can."""
+
+    seq: int
+    at: float
+    by: str | None
+    line: str
+    kept: str | None
+
+
+@dataclass(frozen=True)
+class ClassList:
+    """All classes in the order they are shown in, then those that are gone; and the last changes, latest first."""
+
+    classes: list[ClassShown]
+    changes: list[ChangeShown]
 
 
 @dataclass(frozen=True)

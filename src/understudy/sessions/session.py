@@ -18,17 +18,20 @@ from typing import Any, Final
 from understudy.data.class_names import check_class
 from understudy.data.items import make_printable
 from understudy.errors import Conflict, NotFound, NotStored, PoolExhausted, UnderstudyError
-from understudy.labels.imported_labels import MAX_CLASSES, Imported, ImportedLabel, check_new_classes
+from understudy.labels.imported_labels import Imported, ImportedLabel, check_new_classes
 from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
 from understudy.sessions import progress, views, why
 from understudy.sessions.calibrations import Audits
+from understudy.sessions.class_changes import check_new_class, check_values, possible_change, why_gone
+from understudy.sessions.classes import CHANGEABLE
 from understudy.sessions.learning import Learning
 from understudy.sessions.log.events import Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
 from understudy.sessions.models import Models
 from understudy.sessions.record import Lease, Move, Replay, replay_events, require_untouched
 from understudy.sessions.replies import (
+    ClassList,
     Doubt,
     Entry,
     GridOffer,
@@ -53,7 +56,8 @@ from understudy.sessions.turns import Turns
 MAX_ITEMS: Final = 100  # confirmed in one call
 MAX_NAME_LENGTH: Final = 64  # of an annotator and of a key
 LABELS_PER_BATCH: Final = 1_000  # of an import, stored in one transaction
-ESSENCE: Final = ("label", "items", "name", "what", "on", "note", "settings")  # data by which a call is the same
+ESSENCE: Final = ("label", "items", "what", "on", "note", "settings", "class", "into", "order", "undoes", *CHANGEABLE)
+# data by which a call is the same
 MIN_WAIT_SECONDS: Final = 1.0  # from which a decision that waited for the server keeps its own time
 MAX_WAIT_SECONDS: Final = 366 * 86_400.0
 SAME_KIND: Final = {"relabelled": "labelled"}  # a label that is sent twice finds itself there the second time
@@ -184,7 +188,7 @@ class Session:
         `ago`: the seconds since it was decided, where it had to wait for the server; here and in the other decisions.
         """
         with self._lock:
-            self._require_label(label)
+            self._require_label(label, annotator, key)
             data = {"label": label, "source": source, "seconds": seconds, "suggestion": suggestion}
             return self._decide("labelled", item, annotator, key, data, ago=ago)
 
@@ -193,8 +197,7 @@ class Session:
         if not 1 <= len(items) <= MAX_ITEMS or len(set(items)) < len(items):
             raise UnderstudyError(f"give 1 to {MAX_ITEMS} different items at once; got {len(items)}")
         with self._lock:
-            self._require_label(label)
-            _check_call(annotator, key)
+            self._require_label(label, annotator, key)
             data = {"label": label, "source": "grid", "batch": key, **_when(ago)}
             first, *others = (self._label_event(item, annotator, None, data) for item in items)
             first = replace(first, key=key, data={**first.data, "items": list(items)})
@@ -239,17 +242,83 @@ class Session:
         with self._lock:
             return self._store_and_ask([Event("put_back", None, annotator, key, {"what": what})], annotator)
 
-    def add_class(self, name: str, annotator: str, key: str) -> Stored:
-        """Add a class, for everybody, from now on."""
-        name = check_class(name)
+    # -- classes ------------------------------------------------------------------------------------------
+
+    def add_class(self, name: str, annotator: str, key: str, *, item: int | None = None, alike: bool = False) -> Stored:
+        """Add a class, for everybody, from now on.
+
+        `item`: the one that it is made for: when its label is undone, the class goes too, if nothing else rests on it.
+        With `alike` it may be one that is easily taken for another.
+        """
+        data: dict[str, Any] = {"name": check_class(name)}
         _check_call(annotator, key)
         with self._lock:
+            if item is not None:
+                self._require_item(item)
+                data["item"] = item
+            if self._log.find(annotator, key) is None:
+                check_new_class(self.record, data["name"], alike=alike)
+            return self._store_and_ask([Event("class_added", None, annotator, key, data)], annotator)
+
+    def classes(self) -> ClassList:
+        """All classes, and what was done to them lately."""
+        with self._lock:
+            return views.show_classes(self._state)
+
+    def change_class(
+        self, number: int, values: Mapping[str, Any], annotator: str, key: str, *, alike: bool = False
+    ) -> ClassList:
+        """Change the name, shortcut, colour, description or examples of a class, or hide it."""
+        data = {"class": number, **check_values(values)}
+        return self._change_classes(Event("class_changed", None, annotator, key, data), alike=alike)
+
+    def merge_class(self, number: int, into: int, annotator: str, key: str) -> ClassList:
+        """Let a class be another from now on: its labels and what models predict of it count for that one."""
+        return self._change_classes(Event("class_merged", None, annotator, key, {"class": number, "into": into}))
+
+    def remove_class(self, number: int, annotator: str, key: str) -> ClassList:
+        """Remove a class with its labels: items that have no other label can be asked again."""
+        return self._change_classes(Event("class_removed", None, annotator, key, {"class": number}))
+
+    def order_classes(self, order: Sequence[int], annotator: str, key: str) -> ClassList:
+        """Show the classes in this order."""
+        return self._change_classes(Event("classes_reordered", None, annotator, key, {"order": list(order)}))
+
+    def undo_class_change(self, seq: int, annotator: str, key: str) -> ClassList:
+        """Take one change of classes back, whoever made it, and whatever happened since."""
+        _check_call(annotator, key)
+        with self._lock:
+            changed = self.record.class_events.get(seq)
+            if changed is None:
+                raise NotFound(f"event {seq} is not a change of classes; see GET /api/classes")
+            event = Event("undone", None, annotator, key, {"undoes": seq, "what": changed.kind})
             known = self._log.find(annotator, key)
-            if known is None and name in self.record.classes:
-                raise Conflict(f"there already is a class {name!r}; use it, or give another name")
-            if known is None and len(self.record.classes) >= MAX_CLASSES:
-                raise Conflict(f"there are {MAX_CLASSES:,} classes already, the most that are possible")
-            return self._store_and_ask([Event("class_added", None, annotator, key, {"name": name})], annotator)
+            if known is not None:
+                _require_same(known, event)
+                self._catch_up()
+            elif seq in self.record.undone:
+                raise Conflict("this was taken back already")
+            elif (reason := self.record.reason_to_keep(changed)) is not None:
+                raise Conflict(reason)
+            else:
+                self._store(event)
+            return views.show_classes(self._state)
+
+    def _change_classes(self, event: Event, *, alike: bool = False) -> ClassList:
+        """Store a change of classes, if it is one and is possible; the classes then."""
+        assert event.annotator is not None
+        assert event.key is not None
+        _check_call(event.annotator, event.key)
+        with self._lock:
+            known = self._log.find(event.annotator, event.key)
+            if known is not None:
+                _require_same(known, event)
+                self._catch_up()
+            elif (possible := possible_change(self.record, event, alike=alike)) is not None:
+                self._store(possible)
+            return views.show_classes(self._state)
+
+    # -- settings -----------------------------------------------------------------------------------------
 
     def settings(self) -> ProjectSettings:
         """The project's settings, with what each means."""
@@ -291,7 +360,9 @@ class Session:
                 for place, event in enumerate(last)
             ]
             stored = self._store(*events)
-            return Undone(stored[0].seq, False, last[0].seq, last[0].kind, self._ask_again(last[-1], annotator))
+            of_item = [event for event in last if event.item is not None]  # the others are about classes
+            asked = self._ask_again(of_item[-1], annotator) if of_item else self._next(annotator)
+            return Undone(stored[0].seq, False, last[0].seq, last[0].kind, asked)
 
     def release(self, annotator: str) -> None:
         """Take back what is leased to an annotator who leaves."""
@@ -305,8 +376,9 @@ class Session:
         """Store labels from elsewhere. Those that are there already, by the same annotator, are not stored again."""
         check_name(annotator)
         with self._lock:
-            check_new_classes(imported, self.record.classes)
-            new = [name for name in imported.new_classes if name not in self.record.classes]
+            known = self.record.class_table.names_that_count()
+            check_new_classes(imported, known)
+            new = [name for name in imported.new_classes if name not in known]
             self._store(*(Event("class_added", None, annotator, data={"name": check_class(name)}) for name in new))
         added = 0
         for start in range(0, len(imported.labels), LABELS_PER_BATCH):  # others label in between
@@ -318,12 +390,13 @@ class Session:
 
     def _import(self, labels: Sequence[ImportedLabel], annotator: str) -> int:
         """Store those of these labels that are new, and count them."""
-        numbers = {name: number for number, name in enumerate(self.record.classes)}
+        table = self.record.class_table
+        numbers = {name: table.counts_as(name) for name in {found.label_name for found in labels}}
         events: list[Event] = []
         for found in labels:
             who, number = found.annotator or annotator, numbers[found.label_name]
             mark = self.record.decisions(found.row).marks.get(who)
-            if mark is None or mark.label != number:
+            if number is not None and (mark is None or mark.label != number):  # None: removed a moment ago
                 event = self._label_event(found.row, who, None, {"label": number, "source": "import"})
                 events.append(event if found.at is None else replace(event, at=found.at))
         self._store(*events)
@@ -416,16 +489,30 @@ class Session:
                 self.turns = Turns(self.record)
                 if event.data["audit"]:
                     self.models.look_up_guesses()
+        if any(move.regroups for move in moves):
+            self.models.regroup()
         self.learning.follow(moves)
 
     def _require_item(self, item: int) -> None:
         if not 0 <= item < self.record.n_items:
             raise NotFound(f"there is no item {item}; there are {self.record.n_items:,}, numbered from 0")
 
-    def _require_label(self, label: int) -> None:
+    def _require_label(self, label: int, annotator: str, key: str) -> None:
+        """An error where items cannot be labelled with this class. With one that was merged they can, by pages that
+        have not heard of it; and a call that is sent again was right when it came first."""
+        _check_call(annotator, key)
         if not 0 <= label < len(self.record.classes):
             have = f"there are {len(self.record.classes)}, numbered from 0" if self.record.classes else "there are none"
             raise NotFound(f"there is no class {label}; {have}: add it first")
+        if self.record.class_table.becomes[label] is None and self._log.find(annotator, key) is None:
+            raise Conflict(f"{why_gone(self.record, label)}; choose another")
+
+    def _require_class(self, label: int) -> int:
+        """The class that this one counts for."""
+        counts_for = self.record.class_table.becomes[label] if 0 <= label < len(self.record.classes) else None
+        if counts_for is None:
+            raise NotFound(f"there is no class {label}; see GET /api/classes")
+        return counts_for
 
     # -- training -----------------------------------------------------------------------------------------
 
@@ -491,8 +578,7 @@ class Session:
 
     def likely(self, label: int, n: int = 20) -> list[Likely]:
         with self._lock:
-            self._require_label(label)
-            return views.likely_items(self._state, label, n)
+            return views.likely_items(self._state, self._require_class(label), n)
 
     def calibration(self) -> Calibration:
         """What the confidences that are shown are calibrated by."""
@@ -502,8 +588,7 @@ class Session:
     def grid(self, label: int, at_most: int = 20) -> GridOffer:
         """The likely items of a class to confirm at once: as many as can be believed."""
         with self._lock:
-            self._require_label(label)
-            return views.grid_offer(self._state, label, at_most)
+            return views.grid_offer(self._state, self._require_class(label), at_most)
 
     def history(self, annotator: str, n: int = 50) -> list[Entry]:
         check_name(annotator)

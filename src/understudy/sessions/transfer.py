@@ -93,7 +93,7 @@ def import_labels(
     except Conflict as error:
         raise Conflict(f"{error}. Its page imports labels too") from error
     try:
-        pool, classes = project.pool, list(session.record.classes)
+        pool, classes = project.pool, session.record.class_table.names_that_count()
         found = read_labels(file, form, pool.ids, items=pool.items, classes=classes, columns=columns)
         left_out = found.new_classes
         if not add_classes:

@@ -20,12 +20,17 @@ from understudy.sessions import why
 from understudy.sessions.audit import wilson
 from understudy.sessions.calibrations import Audits, shares_to_show
 from understudy.sessions.chooser import Choice
+from understudy.sessions.class_changes import describe_change
 from understudy.sessions.grid import Offer, make_offer, offer_few
 from understudy.sessions.models import Models
 from understudy.sessions.record import Lease, Record
 from understudy.sessions.replies import (
     AuditPlan,
     CalibrationStatus,
+    ChangeShown,
+    ClassList,
+    ClassShown,
+    ClassStyle,
     Doubt,
     Entry,
     Factor,
@@ -45,6 +50,7 @@ from understudy.sessions.review import Suspect
 from understudy.sessions.stopping import audit_plan
 
 MAX_TEXT_LENGTH: Final = 20_000  # of a text that is sent along with a question
+MAX_CHANGES: Final = 30  # of classes, shown with what there is to take back
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +102,7 @@ def question(state: SessionState, lease: Lease, remaining: float, now: float) ->
     suggestion = confidence = None
     may_suggest = record.settings.suggestions and lease.ask in ("choice", "again") and not record.is_audit(item)
     if may_suggest and state.models.version is not None:
-        shares = _shares_shown(state, [item])[0]
-        suggestion = int(shares.argmax())
-        confidence = float(shares.max()) if calibration_shown(state).is_known else None
+        suggestion, confidence = _suggest(state, _shares_shown(state, [item])[0])
     mine = decisions.marks.get(lease.annotator)
     look = show_item(state.project, item)
     return Question(
@@ -115,6 +119,14 @@ def question(state: SessionState, lease: Lease, remaining: float, now: float) ->
         flagged=lease.annotator in decisions.flags,
         mine=None if mine is None else mine.label,
     )
+
+
+def _suggest(state: SessionState, shares: np.ndarray) -> tuple[int | None, float | None]:
+    """The likeliest class, nothing where it is not offered; and its share, where that can be said."""
+    best, classes = int(shares.argmax()), state.record.class_table.classes
+    if best >= len(classes) or classes[best].hidden:
+        return None, None
+    return best, float(shares[best]) if calibration_shown(state).is_known else None
 
 
 def _shares_shown(state: SessionState, rows: Sequence[int]) -> np.ndarray:
@@ -310,6 +322,50 @@ def doubts(state: SessionState, suspects: Sequence[Suspect]) -> list[Doubt]:
     return found
 
 
+def show_classes(state: SessionState) -> ClassList:
+    """All classes, and what was done to them lately."""
+    record, table = state.record, state.record.class_table
+    alive = table.alive
+    gone = [number for number in range(len(table.classes)) if not table.lives(number)]
+    changes = [event for event in record.class_events.values() if event.seq not in record.undone]
+    return ClassList(
+        [_show_class(state, number) for number in (*alive, *gone)],
+        [
+            ChangeShown(
+                event.seq, event.at, event.annotator, describe_change(record, event), record.reason_to_keep(event)
+            )
+            for event in changes[::-1][:MAX_CHANGES]
+        ],
+    )
+
+
+def _show_class(state: SessionState, number: int) -> ClassShown:
+    record, found = state.record, state.record.class_table.classes[number]
+    return ClassShown(
+        number=number,
+        name=found.name,
+        count=record.class_counts[number],
+        shortcut=found.shortcut,
+        colour=found.colour,
+        description=found.description,
+        hidden=found.hidden,
+        examples=[show_item(state.project, item) for item in found.examples],
+        former_names=list(found.former_names),
+        gone=found.gone,
+        into=found.into,
+    )
+
+
+def _class_styles(record: Record) -> list[ClassStyle]:
+    """The keys, colours and descriptions of the classes that have any."""
+    alive = [(number, record.class_table.classes[number]) for number in record.class_table.alive]
+    return [
+        ClassStyle(number, each.shortcut, each.colour, each.description)
+        for number, each in alive
+        if each.shortcut or each.colour or each.description
+    ]
+
+
 def history(record: Record, annotator: str, n: int) -> list[Entry]:
     """An annotator's last decisions, latest first."""
     events = record.events_by_annotator.get(annotator, [])[::-1][:n]
@@ -319,7 +375,7 @@ def history(record: Record, annotator: str, n: int) -> list[Entry]:
             e.given_at,
             what=e.kind,
             item=e.item,
-            label=e.data.get("label"),
+            label=e.data.get("label", e.data.get("class")),
             source=e.data.get("source"),
             undone=e.seq in record.undone,
         )
@@ -383,6 +439,8 @@ def status(
         calibration=_calibration_status(state),
         audit=_plan(record),
         folders=_folders(state),
+        class_order=record.class_table.offered,
+        class_styles=_class_styles(record),
     )
 
 

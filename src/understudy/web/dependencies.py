@@ -43,7 +43,10 @@ def class_number(session: Session, label: int | str) -> int:
     """The number of a class that is given by number or by name. The session checks that there is such a number."""
     if isinstance(label, int):
         return label
-    try:
-        return session.record.classes.index(label)
-    except ValueError:
-        raise NotFound(f"there is no class {label!r}; add it first") from None
+    table = session.record.class_table
+    number = table.number_of(label)
+    if number is None:
+        became = table.counts_as(label)
+        remedy = "add it first" if became is None else f"it is called {table.classes[became].name!r} now"
+        raise NotFound(f"there is no class {label!r}; {remedy}")
+    return number

@@ -99,7 +99,9 @@ def _without_folder(request: Request, text: str) -> str:
 def _answer_bad_request(_: Request, error: Exception) -> JSONResponse:
     """What is wrong with the values, without the values: they may be long, hostile, or no text at all."""
     assert isinstance(error, RequestValidationError)
-    found = [f"{_place(fault['loc'])}: {fault['msg']}" for fault in error.errors()[:MAX_FAULTS]]
+    found = [
+        f"{_place(fault['loc'])}: {fault['msg'].removeprefix('Value error, ')}" for fault in error.errors()[:MAX_FAULTS]
+    ]
     return error_response(422, "; ".join(found)[:500])
 
 

@@ -1,11 +1,23 @@
 """What a client may send: every field with its type and its limits, and no field besides."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from understudy.data.class_names import MAX_NAME_LENGTH, check_class
+from understudy.errors import UnderstudyError
 from understudy.learners.registry import FEATURE_LEARNERS
 from understudy.projects.settings import MEANINGS, NUMBER_RANGES, WHOLE_NUMBER_RANGES
+from understudy.sessions.class_changes import (
+    COLOUR,
+    MAX_DESCRIPTION_LENGTH,
+    MAX_EXAMPLES,
+    SHORTCUT,
+    check_colour,
+    check_description,
+    check_shortcut,
+)
 
 LAST_ITEM: Final = 2**31 - 1
 MANY: Final = 100  # items of one grid
@@ -27,6 +39,25 @@ def _whole_number(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _class_name(value: str) -> str:
+    if value != value.strip():
+        raise ValueError("the name of a class has a space before or after it; take it away")
+    return _in_sentences(check_class)(value)
+
+
+def _in_sentences(check: Callable[[str], object]) -> Callable[[str], str]:
+    """The value as it was given, if a check of ours lets it through; otherwise what that says."""
+
+    def checked(value: str) -> str:
+        try:
+            check(value)
+        except UnderstudyError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    return checked
+
+
 def _all_differ(items: list[int]) -> list[int]:
     if len(set(items)) < len(items):
         raise ValueError("each item once")
@@ -43,7 +74,27 @@ def _within(setting: str) -> Any:
 Annotator = Annotated[
     str, Field(min_length=1, max_length=64, pattern=NAME, description="Who this is.", examples=["ann"])
 ]
-ClassName = Annotated[str, Field(min_length=1, max_length=200, pattern=NAME)]
+# Checked by functions whose errors are sentences; programs read the same limits in the description.
+ClassName = Annotated[
+    str,
+    AfterValidator(_class_name),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH, "pattern": NAME}),
+]
+Shortcut = Annotated[
+    str,
+    AfterValidator(_in_sentences(check_shortcut)),
+    WithJsonSchema({"type": "string", "pattern": f"^({SHORTCUT})?$", "examples": ["q", "Shift+1", ""]}),
+]
+Colour = Annotated[
+    str,
+    AfterValidator(_in_sentences(check_colour)),
+    WithJsonSchema({"type": "string", "pattern": f"^({COLOUR})?$", "examples": ["#c03060", ""]}),
+]
+Description = Annotated[
+    str,
+    AfterValidator(_in_sentences(check_description)),
+    WithJsonSchema({"type": "string", "maxLength": MAX_DESCRIPTION_LENGTH, "pattern": ONE_LINE}),
+]
 ClassNumber = Annotated[int, Field(ge=0, le=9999, examples=[0, 1]), BeforeValidator(_whole_number)]
 Item = Annotated[
     int,
@@ -61,6 +112,9 @@ Key = Annotated[
         description="The client's name for this call, a UUID say: sent twice, it is stored once.",
     ),
 ]
+
+
+Alike = Annotated[bool, Field(description="Whether it may be easily taken for another class: Cat for cat, say.")]
 
 
 class Request(BaseModel):
@@ -132,6 +186,48 @@ class PutBack(Act):
 
 class NewClass(Act):
     name: ClassName
+    item: Annotated[
+        Item | None,
+        Field(
+            description="The item it is made for: when its label is undone, the class goes too, if nobody else uses it."
+        ),
+    ] = None
+    alike: Alike = False
+
+
+class OfClass(Act):
+    number: Annotated[ClassNumber, Field(description="The number of a class.")]
+
+
+class ClassChange(OfClass):
+    """What is not given, or null, stays; "" takes a key or a colour away."""
+
+    name: ClassName | None = None
+    shortcut: Annotated[Shortcut | None, Field(description="The key that labels with it, for everybody.")] = None
+    colour: Colour | None = None
+    description: Description | None = None
+    hidden: Annotated[bool | None, Field(description="Whether it is not offered any more; its labels count.")] = None
+    examples: Annotated[list[Item] | None, Field(max_length=MAX_EXAMPLES)] = None
+    alike: Alike = False
+
+
+class ClassMerge(OfClass):
+    into: Annotated[ClassNumber, Field(description="The class that its labels count for from now on.")]
+
+
+class ClassRemoval(OfClass):
+    into: Annotated[
+        ClassNumber | None,
+        Field(description="The class that its labels count for from now on; null: its items are unlabelled again."),
+    ] = None
+
+
+class ClassOrder(Act):
+    order: Annotated[list[ClassNumber], Field(max_length=10_000, description="The numbers of all classes, once each.")]
+
+
+class ClassUndo(Act):
+    change: Annotated[int, Field(ge=1, le=2**62, description="`seq` of the change.")]
 
 
 class FolderChoice(Who):

@@ -19,7 +19,11 @@ Kind = Literal[
     "created",  # classes, n_items, seed, and the other settings of `Settings`
     "restarted",  # as created: all before it is void, as nobody had decided anything; folder_labels: what was chosen
     "items_added",  # count: new items at the end of the pool
-    "class_added",  # name
+    "class_added",  # name; item: the one whose label it was made for, if it was
+    "class_changed",  # class, and any of name (before: the last), shortcut, colour, description, hidden, examples
+    "class_merged",  # class, into: the class that its labels and predictions count for from now on
+    "class_removed",  # class: its labels and predictions do not count any more
+    "classes_reordered",  # order: the numbers of the classes as they are to be shown
     "settings_changed",  # settings: the new values by name; audit: rows that are audit items from now on
     "encoder_changed",  # encoder, features: their version; models of before know other features
     "asked",  # lease (Ask), seconds, why, model: an item is handed to an annotator
@@ -45,6 +49,7 @@ KINDS: Final = frozenset(get_args(Kind))
 DECISIONS: Final = frozenset(
     {"labelled", "relabelled", "skipped", "dont_know", "bad", "flagged", "kept"}
 )  # can be undone
+CLASS_KINDS: Final = frozenset({"class_added", "class_changed", "class_merged", "class_removed", "classes_reordered"})
 NO_DATA: Final[Mapping[str, Any]] = MappingProxyType({})
 MAX_TEXT_LENGTH: Final = 256  # of an annotator's name and of a key: an index of PostgreSQL holds 2,700 bytes
 MAX_INTEGER: Final = 2**63 - 1

@@ -68,7 +68,8 @@ class TrainingJob:
     ledger: Ledger
     predictions: str | None = None
     surrogate: Mapping[str, Any] = field(default_factory=dict)
-    classes: tuple[str, ...] = ()  # names for the model's file
+    classes: tuple[str, ...] = ()  # names for the model's file, of its outputs
+    outputs: tuple[int, ...] = ()  # the classes that the model is to know; () for all
     encoder: str | None = None
     folds: int = 0  # to cross-fit a temperature in, for calibrated probabilities; 0: not at all
 
@@ -178,6 +179,7 @@ class Trainer:
             "kind": "train", "until": job.until, "n_classes": job.n_classes, "learner": job.learner, "seed": job.seed,
             "predictions": job.predictions, "surrogate": dict(job.surrogate), "encoder": job.encoder,
             "folds": job.folds, "classes": list(job.classes or map(str, range(job.n_classes))), "anchor": str(anchor),
+            "outputs": list(job.outputs or range(job.n_classes)),
         }  # fmt: skip
         inputs = {
             **job.ledger.to_arrays(), ROWS: np.asarray(job.rows, np.int64), LABELS: np.asarray(job.labels, np.int64)

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -106,7 +106,7 @@ def _do_job(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
     else:
         model = _fit(features, rows, labels, job)
         calibration = _cross_fit(features, rows, labels, job, seconds=time.monotonic() - started)
-        probs = _predict_pool(model, features, job["n_classes"])
+        probs = _predict_pool(model, features, job["outputs"], job["n_classes"])
     state = make_anchor(features, setup, Ledger.from_arrays(inputs), job["n_classes"], probs, rows)
     stored = {
         "model": None if model is None else _put_model(artifacts, model, job),
@@ -166,8 +166,9 @@ def _with_method(options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _fit(features: np.ndarray, rows: np.ndarray, labels: np.ndarray, job: Mapping[str, Any]) -> Model:
-    learner = make_feature_learner(job["learner"])
-    return learner.fit(np.asarray(features[rows], dtype=np.float32), labels, job["n_classes"], seed=job["seed"])
+    learner, outputs = make_feature_learner(job["learner"]), job["outputs"]
+    inputs, places = np.asarray(features[rows], dtype=np.float32), np.searchsorted(outputs, labels)
+    return learner.fit(inputs, places, len(outputs), seed=job["seed"])
 
 
 def _cross_fit(
@@ -191,20 +192,22 @@ def _cross_fit(
     if found is None:
         return None
     probs, places = found
-    return {"temperature": cross_fitted(probs, labels[places]), "items": len(places), "folds": folds}
+    given = np.searchsorted(job["outputs"], labels[places])
+    return {"temperature": cross_fitted(probs, given), "items": len(places), "folds": folds}
 
 
-def _predict_pool(model: Model, features: np.ndarray, n_classes: int) -> np.ndarray:
-    probs = np.empty((len(features), n_classes), dtype=np.float32)
+def _predict_pool(model: Model, features: np.ndarray, outputs: Sequence[int], n_classes: int) -> np.ndarray:
+    """What a model predicts for the pool, each of its outputs in the column of its class."""
+    probs = np.zeros((len(features), n_classes), dtype=np.float32)
     for start in range(0, len(features), ROWS_PER_BLOCK):
         block = np.asarray(features[start : start + ROWS_PER_BLOCK], dtype=np.float32)
         some = np.asarray(model.predict_proba(block))
-        if some.shape != (len(block), n_classes):
+        if some.shape != (len(block), len(outputs)):
             raise UnderstudyError(
-                f"the learner's model predicts shape {some.shape} for {len(block)} items and {n_classes} classes; "
+                f"the learner's model predicts shape {some.shape} for {len(block)} items and {len(outputs)} classes; "
                 "it must give each item one probability a class"
             )
-        probs[start : start + ROWS_PER_BLOCK] = some
+        probs[start : start + ROWS_PER_BLOCK, outputs] = some
     return probs
 
 

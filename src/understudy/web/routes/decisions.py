@@ -2,11 +2,17 @@
 
 from fastapi import APIRouter
 
-from understudy.sessions.replies import ProjectSettings, Question, Status, Stored, Training, Undone
+from understudy.sessions.classes import CHANGEABLE
+from understudy.sessions.replies import ClassList, ProjectSettings, Question, Status, Stored, Training, Undone
 from understudy.web.dependencies import By, Holding, Ready, class_number, own_name
 from understudy.web.error_responses import WRITES, describe_statuses
 from understudy.web.requests import (
     Act,
+    ClassChange,
+    ClassMerge,
+    ClassOrder,
+    ClassRemoval,
+    ClassUndo,
     Flag,
     FolderChoice,
     Label,
@@ -100,8 +106,42 @@ def release(body: Who, session: Ready, by: By) -> dict[str, str]:
 
 @router.post("/classes")
 def add_class(body: NewClass, session: Ready, by: By) -> Stored:
-    """One class more, for everybody."""
-    return session.add_class(body.name, own_name(by, body.annotator), body.key)
+    """One class more, for everybody. One that is easily taken for another is refused unless `alike` is given."""
+    return session.add_class(body.name, own_name(by, body.annotator), body.key, item=body.item, alike=body.alike)
+
+
+@router.post("/classes/change")
+def change_class(body: ClassChange, session: Ready, by: By) -> ClassList:
+    """Rename a class, hide it, or give it a key, a colour, a description or examples: only what is given."""
+    values = body.model_dump(include=set(CHANGEABLE), exclude_none=True)
+    return session.change_class(body.number, values, own_name(by, body.annotator), body.key, alike=body.alike)
+
+
+@router.post("/classes/merge")
+def merge_class(body: ClassMerge, session: Ready, by: By) -> ClassList:
+    """Let a class be another: its labels and what models predict of it count for that one."""
+    return session.merge_class(body.number, body.into, own_name(by, body.annotator), body.key)
+
+
+@router.post("/classes/remove")
+def remove_class(body: ClassRemoval, session: Ready, by: By) -> ClassList:
+    """Remove a class. Its items are unlabelled again, or of the class `into`."""
+    who = own_name(by, body.annotator)
+    if body.into is not None:
+        return session.merge_class(body.number, body.into, who, body.key)
+    return session.remove_class(body.number, who, body.key)
+
+
+@router.post("/classes/order")
+def order_classes(body: ClassOrder, session: Ready, by: By) -> ClassList:
+    """Show the classes in this order."""
+    return session.order_classes(body.order, own_name(by, body.annotator), body.key)
+
+
+@router.post("/classes/undo")
+def undo_class_change(body: ClassUndo, session: Ready, by: By) -> ClassList:
+    """Take one change of classes back, whoever made it and whatever happened since."""
+    return session.undo_class_change(body.change, own_name(by, body.annotator), body.key)
 
 
 @router.post("/folders")

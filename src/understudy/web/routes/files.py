@@ -150,7 +150,7 @@ def import_labels(
     """Bring labels in: the bytes of a file. Without a format it is known by how it begins."""
     name = own_name(by, annotator)
     pool = session.project.pool
-    found = read_labels(body, format, pool.ids, items=pool.items, classes=list(session.record.classes))
+    found = read_labels(body, format, pool.ids, items=pool.items, classes=session.record.class_table.names_that_count())
     _require_own(found, by)
     stored = session.import_labels(found, name)
     return ImportReport(

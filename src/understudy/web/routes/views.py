@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from understudy.sessions.replies import (
+    ClassList,
     Doubt,
     Entry,
     GridOffer,
@@ -38,6 +39,12 @@ def status(holder: Holding) -> Status:
 def settings(session: Ready) -> ProjectSettings:
     """The project's settings: what each means, what it may be, and why it stays if it does."""
     return session.settings()
+
+
+@router.get("/classes")
+def classes(session: Ready) -> ClassList:
+    """All classes in the order they are shown in, then those that are gone; and the last changes."""
+    return session.classes()
 
 
 @router.get("/ahead")
@@ -77,7 +84,9 @@ def grid(label: ClassInQuery, session: Ready, n: HowMany = 20) -> GridOffer:
 
 
 def _class_in_query(session: Session, label: str) -> int:
-    is_number = label.isascii() and label.isdigit() and len(label) < 5 and label not in session.record.classes
+    is_number = (
+        label.isascii() and label.isdigit() and len(label) < 5 and session.record.class_table.number_of(label) is None
+    )
     return class_number(session, int(label) if is_number else label)
 
 
