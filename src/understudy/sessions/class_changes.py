@@ -142,6 +142,8 @@ def why_gone(record: Record, number: int) -> str:
 def describe_change(record: Record, event: Event) -> str:
     """A change of classes in a sentence, with the names of today."""
     data, names = event.data, record.classes
+    if event.kind == "undone":
+        return f"Taken back: {describe_change(record, record.class_events[data['undoes']])}"
     if event.kind == "class_added":
         return f"“{data['name']}” was added."
     if event.kind == "classes_reordered":

@@ -162,6 +162,7 @@ class Record:
             int, Event
         ] = {}  # all that happened to classes, by number of the event; also undone ones
         self.regroupings = 0  # how often classes came to count for others
+        self.class_news: Event | None = None  # the last that happened to classes, also that something was taken back
         self._first_classes: tuple[str, ...] = ()
         self.n_items = 0
         # One for each time the pool grew or the share was raised, in the order they are asked.
@@ -495,7 +496,7 @@ class Record:
 
     def _change_classes(self, event: Event) -> None:
         affected = self.items_of(event)
-        self.class_events[event.seq] = event
+        self.class_events[event.seq] = self.class_news = event
         if event.annotator is not None:
             if event.kind != "class_added":
                 self.events_by_annotator.setdefault(event.annotator, []).append(event)
@@ -512,6 +513,7 @@ class Record:
         if changed.seq in self.undone:
             return
         affected = self.items_of(event)
+        self.class_news = event
         self.undone.add(changed.seq)
         if changed.annotator is not None:
             self.history.get(changed.annotator, {}).pop(changed.seq, None)

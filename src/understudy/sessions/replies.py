@@ -121,9 +121,8 @@ class Status:
     audit: AuditPlan | None = None  # null while features are being made
     folders: "Folders | None" = None  # folders that may be classes; null once somebody has labelled
     class_order: list[int] = field(default_factory=list)  # numbers of the classes that are offered, in their order
-    class_styles: list["ClassStyle"] = field(
-        default_factory=list
-    )  # of those that have a key, a colour or a description
+    class_styles: list["ClassStyle"] = field(default_factory=list)  # of those that have more than a name
+    class_news: "ClassNews | None" = None  # the last change of classes
 
 
 @dataclass(frozen=True)
@@ -134,6 +133,15 @@ class ClassStyle:
     shortcut: str | None
     colour: str | None
     description: str
+
+
+@dataclass(frozen=True)
+class ClassNews:
+    """What somebody did to classes, or took back, last."""
+
+    seq: int
+    by: str | None
+    line: str
 
 
 @dataclass(frozen=True)

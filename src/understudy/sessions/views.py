@@ -29,6 +29,7 @@ from understudy.sessions.replies import (
     CalibrationStatus,
     ChangeShown,
     ClassList,
+    ClassNews,
     ClassShown,
     ClassStyle,
     Doubt,
@@ -356,6 +357,11 @@ def _show_class(state: SessionState, number: int) -> ClassShown:
     )
 
 
+def _class_news(record: Record) -> ClassNews | None:
+    last = record.class_news
+    return None if last is None else ClassNews(last.seq, last.annotator, describe_change(record, last))
+
+
 def _class_styles(record: Record) -> list[ClassStyle]:
     """The keys, colours and descriptions of the classes that have any."""
     alive = [(number, record.class_table.classes[number]) for number in record.class_table.alive]
@@ -441,6 +447,7 @@ def status(
         folders=_folders(state),
         class_order=record.class_table.offered,
         class_styles=_class_styles(record),
+        class_news=_class_news(record),
     )
 
 

@@ -227,7 +227,9 @@ class ClassOrder(Act):
 
 
 class ClassUndo(Act):
-    change: Annotated[int, Field(ge=1, le=2**62, description="`seq` of the change.")]
+    change: Annotated[
+        int, Field(ge=1, le=LAST_ITEM, description="`seq` of the change."), BeforeValidator(_whole_number)
+    ]
 
 
 class FolderChoice(Who):
