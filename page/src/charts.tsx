@@ -24,10 +24,10 @@ export function Spark({ curve }: { curve: CurvePoint[] }) {
   );
 }
 
-export function BalanceBars({ counts, names }: { counts: number[]; names: string[] }) {
-  const most = Math.max(1, ...counts);
-  const shown = counts.slice(0, 24);
-  const words = names.map((name, i) => `${name} ${counts[i] ?? 0}`).join(", ");
+export function BalanceBars({ classes }: { classes: { name: string; count: number }[] }) {
+  const most = Math.max(1, ...classes.map(({ count }) => count));
+  const shown = classes.slice(0, 24);
+  const words = classes.map(({ name, count }) => `${name} ${count}`).join(", ");
   return (
     <svg
       class="balance"
@@ -37,8 +37,8 @@ export function BalanceBars({ counts, names }: { counts: number[]; names: string
       role="img"
       aria-label={`Labels by class: ${words}`}
     >
-      <title>{`Labels by class\n${names.map((name, i) => `${name}: ${counts[i] ?? 0}`).join("\n")}`}</title>
-      {shown.map((count, i) => {
+      <title>{`Labels by class\n${classes.map(({ name, count }) => `${name}: ${count}`).join("\n")}`}</title>
+      {shown.map(({ count }, i) => {
         const tall = count === 0 ? 1 : 2 + (16 * count) / most;
         return <rect key={i} x={i * 6} y={19 - tall} width={4} height={tall} rx={1} />;
       })}

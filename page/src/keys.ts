@@ -11,6 +11,7 @@ export type Action =
   | "find"
   | "why"
   | "help"
+  | "classes"
   | "keep"
   | "take"
   | "confirm"
@@ -26,6 +27,7 @@ export const ACTIONS: { action: Action; key: string; words: string; where: "labe
   { action: "suggest", key: "s", words: "Show or hide suggestions", where: "label" },
   { action: "why", key: "w", words: "Why this one: more or less", where: "label" },
   { action: "find", key: "/", words: "Find or add a class", where: "all" },
+  { action: "classes", key: "Shift+c", words: "Classes: describe, rename, merge, remove", where: "all" },
   { action: "undo", key: "Backspace", words: "Undo, as often as you like (Ctrl+Z too)", where: "all" },
   { action: "help", key: "?", words: "This help (h too, while labelling)", where: "all" },
   { action: "keep", key: "k", words: "Review: the label is right", where: "review" },
@@ -40,26 +42,44 @@ export type KeyMap = Record<string, string>; // action or "class-N" -> key
 const DIGITS = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "0"];
 const IN_ORDER = [...DIGITS, ...DIGITS.map((digit) => `Shift+${digit}`)];
 
+/** Which classes are offered, in which order, and the keys that the project gives some of them. */
+export interface ClassView {
+  order: readonly number[];
+  shortcuts: ReadonlyMap<number, string>;
+}
+
 /**
- * The key of each class: 1-9, 0, then the same with Shift, so twenty have one. A class that is called by a digit has
- * that digit, if no class before it does. A class that comes later changes no key.
+ * The key of each class by its number, null for none: the person's own, else the project's, else 1-9, 0 and the same with
+ * Shift, so twenty have one. A class that is called by a digit has that digit, if no class before it does. A class that
+ * comes later, goes or is hidden changes no other key: only who puts the classes in order deals the keys anew.
  */
-export function classKeys(names: readonly string[], map: KeyMap = {}): (string | null)[] {
-  const taken = new Set<string>();
-  return names.map((name, index) => {
-    const own = DIGITS.includes(name) && !taken.has(name) ? name : IN_ORDER.find((key) => !taken.has(key));
-    if (own) taken.add(own);
-    return map[`class-${index}`] ?? own ?? null;
-  });
+export function classKeys(names: readonly string[], map: KeyMap = {}, view?: ClassView): (string | null)[] {
+  const order = view?.order ?? names.map((_, number) => number);
+  const given = view?.shortcuts ?? new Map<number, string>();
+  const isOffered = new Set(order);
+  const taken = new Set(order.flatMap((number) => given.get(number) ?? []));
+  const asTheyCame = order.every((number, i) => i === 0 || (order[i - 1] ?? 0) < number);
+  const own = new Map<number, string>();
+  for (const number of asTheyCame ? names.keys() : order) {
+    const name = names[number] ?? "";
+    const usual = DIGITS.includes(name) && !taken.has(name) ? name : IN_ORDER.find((each) => !taken.has(each));
+    if (usual) taken.add(usual); // kept free where the class has another
+    const key = given.get(number) ?? usual;
+    if (key) own.set(number, key);
+  }
+  const left = IN_ORDER.filter((key) => !order.some((number) => own.get(number) === key));
+  return names.map((_, number) =>
+    isOffered.has(number) ? (map[`class-${number}`] ?? own.get(number) ?? left.shift() ?? null) : null,
+  );
 }
 
 /** For the help: which keys are which classes. Classes that are called by their own key are said in one row. */
-export function classRows(names: readonly string[], map: KeyMap = {}): { key: string; words: string }[] {
-  const keys = classKeys(names, map);
+export function classRows(names: readonly string[], map: KeyMap = {}, view?: ClassView): { key: string; words: string }[] {
+  const keys = classKeys(names, map, view);
   const named = names.filter((name, i) => keys[i] === name).sort();
   const inOne = named.length > 2;
-  const rows = names.flatMap((name, i) => {
-    const key = keys[i];
+  const rows = (view?.order ?? [...names.keys()]).flatMap((number) => {
+    const [name, key] = [names[number] ?? "", keys[number]];
     return !key || (inOne && key === name) ? [] : [{ key, words: `Class “${name}”` }];
   });
   if (!inOne) return rows;
@@ -88,8 +108,8 @@ export function nameOf(
   return event.key;
 }
 
-export function classOfKey(key: string, names: readonly string[], map: KeyMap): number | null {
-  const index = classKeys(names, map).indexOf(key);
+export function classOfKey(key: string, names: readonly string[], map: KeyMap, view?: ClassView): number | null {
+  const index = classKeys(names, map, view).indexOf(key);
   return index < 0 ? null : index;
 }
 

@@ -17,6 +17,7 @@ import "./css/pages.css";
 import "./css/narrow.css";
 import type { Me, Status } from "./types.ts";
 import { sentence } from "./words.ts";
+import { ClassWindow } from "./views/class_window.tsx";
 import { ExportView } from "./views/export.tsx";
 import { GridView } from "./views/grid.tsx";
 import { LabelView } from "./views/label.tsx";
@@ -87,6 +88,7 @@ function App() {
       {dialog.value === "help" && <Help />}
       {dialog.value === "settings" && <SettingsWindow onLeave={() => void leave()} />}
       {dialog.value === "refused" && <RefusedWindow />}
+      {dialog.value === "classes" && <ClassWindow />}
     </>
   );
 }

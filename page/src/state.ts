@@ -2,6 +2,7 @@
 import { computed, signal } from "@preact/signals";
 import { get } from "./api.ts";
 import type { Failure } from "./api.ts";
+import type { ClassView } from "./keys.ts";
 import type { CurvePoint, Me, Progress, Status } from "./types.ts";
 
 export const status = signal<Status | null>(null);
@@ -27,7 +28,7 @@ export const allowed = signal({ suggestions: true }); // what the project's sett
 /** The item that this person has now, as the server says it: one of two tabs finds by this that it is behind. */
 export const leased = signal<{ item: number; lease: number } | null>(null);
 
-export const dialog = signal<null | "help" | "settings" | "find" | "add" | "refused" | "people">(null);
+export const dialog = signal<null | "help" | "settings" | "find" | "add" | "refused" | "people" | "classes">(null);
 
 export const toast = signal<{ words: string; tone: "calm" | "bad" } | null>(null);
 export const announcement = signal("");
@@ -40,7 +41,26 @@ export function say(words: string, tone: "calm" | "bad" = "calm"): void {
   toastTimer = window.setTimeout(() => (toast.value = null), tone === "bad" ? 8000 : 3000);
 }
 
-export const classes = computed(() => status.value?.classes ?? []);
+export const classes = computed(() => status.value?.classes ?? []); // names by number, of classes that are gone too
+export const offered = computed(() => status.value?.class_order ?? []); // the classes to label with, in their order
+export const styles = computed(() => new Map((status.value?.class_styles ?? []).map((style) => [style.number, style])));
+export const classView = computed<ClassView>(() => ({
+  order: offered.value,
+  shortcuts: new Map(
+    [...styles.value].flatMap(([number, { shortcut }]): [number, string][] => (shortcut ? [[number, shortcut]] : [])),
+  ),
+}));
+/** The classes that are offered, and hidden ones that have labels. */
+export const counted = computed(() => {
+  const hidden = (status.value?.class_counts ?? []).flatMap((count, number) => (count > 0 ? [number] : []));
+  return [...new Set([...offered.value, ...hidden])].map((number) => ({
+    number,
+    name: className(number),
+    count: status.value?.class_counts[number] ?? 0,
+  }));
+});
+/** The class that is offered under this name; null where there is none. */
+export const numberOf = (name: string) => offered.value.find((number) => classes.value[number] === name) ?? null;
 export const className = (index: number) => classes.value[index] ?? `class ${index}`;
 
 let curveOf: string | undefined; // the model that the curve ends with
@@ -51,6 +71,9 @@ export function take(fresh: Status): void {
     return;
   }
   status.value = fresh;
+  const news = fresh.class_news;
+  if (before && news && news.seq > (before.class_news?.seq ?? 0) && news.by !== annotator.value)
+    say(news.by === null ? news.line : `${news.by}: ${news.line}`);
   if (fresh.phase === "ready" && fresh.model !== null && fresh.model !== curveOf) {
     curveOf = fresh.model;
     void get<Progress>("api/progress").then(

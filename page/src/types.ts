@@ -108,6 +108,31 @@ export interface Status {
   calibration: CalibrationStatus | null;
   audit: AuditPlan | null;
   folders: Folders | null;
+  class_order: number[];
+  class_styles: ClassStyle[];
+  class_news: { seq: number; by: string | null; line: string } | null;
+}
+
+export interface ClassStyle {
+  number: number;
+  shortcut: string | null;
+  colour: string | null;
+  description: string;
+}
+
+export interface ClassShown extends ClassStyle {
+  name: string;
+  count: number;
+  hidden: boolean;
+  examples: Shown[];
+  former_names: string[];
+  gone: string | null;
+  into: number | null;
+}
+
+export interface ClassList {
+  classes: ClassShown[];
+  changes: { seq: number; at: number; by: string | null; line: string; kept: string | null }[];
 }
 
 export interface Factor {

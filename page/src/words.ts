@@ -9,3 +9,9 @@ export const likelihood = (share: number, rough = false) =>
 /** The server's words with a capital and a full stop. */
 export const sentence = (words: string) =>
   words.charAt(0).toUpperCase() + words.slice(1) + (/[.!?]$/.test(words) ? "" : ".");
+
+/** A name without what is easily overlooked: case, accents, blanks. The server knows more of these and refuses them. */
+const letters = (name: string) => name.normalize("NFKD").toLowerCase().replace(/[\p{Mn}\p{Me}\p{Zs}\p{Cf}]/gu, "");
+/** The first of these classes whose name is easily taken for this one; null where there is none. */
+export const lookAlike = (name: string, numbers: readonly number[], nameOf: (number: number) => string) =>
+  numbers.find((number) => letters(nameOf(number)) === letters(name)) ?? null;

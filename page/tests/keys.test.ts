@@ -41,6 +41,20 @@ describe("keys", () => {
     for (let n = 1; n < names.length; n++) expect(classKeys(names).slice(0, n)).toEqual(classKeys(names.slice(0, n)));
   });
 
+  it("stay the same when a class goes, and are dealt anew only when the classes are put in order", () => {
+    const names = ["cat", "dog", "fox", "owl"];
+    const none = new Map<number, string>();
+    expect(classKeys(names, {}, { order: [0, 2, 3], shortcuts: none })).toEqual(["1", null, "3", "4"]);
+    expect(classKeys(names, {}, { order: [3, 0, 2], shortcuts: none })).toEqual(["2", null, "3", "1"]);
+    expect(classKeys(names, {}, { order: [0, 1, 2, 3], shortcuts: new Map([[2, "1"]]) })).toEqual(["2", "3", "1", "5"]);
+    expect(classKeys(names, {}, { order: [0, 1, 2, 3], shortcuts: new Map([[1, "q"]]) })).toEqual(["1", "q", "3", "4"]);
+    expect(classOfKey("q", names, { "class-0": "q" }, { order: [1, 2], shortcuts: none })).toBeNull();
+    const many = Array.from({ length: 22 }, (_, i) => `class ${i}`);
+    const order = [...many.keys()].slice(2);
+    expect(classKeys(many, {}, { order, shortcuts: none }).filter((key) => key === null)).toHaveLength(2);
+    expect(classRows(names, {}, { order: [3, 0], shortcuts: none })[0]).toEqual({ key: "1", words: "Class “owl”" });
+  });
+
   it("know a digit by its place, whatever the layout writes there", () => {
     expect(press("!", "Digit1", { shiftKey: true })).toBe("Shift+1");
     expect(press("&", "Digit1")).toBe("1");

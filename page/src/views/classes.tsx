@@ -4,9 +4,9 @@ import { Failure, get, post, randomKey } from "../api.ts";
 import { Dialog } from "../dialogs.tsx";
 import { classKeys, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
-import { annotator, classes, dialog, say, status, take } from "../state.ts";
+import { annotator, className, classView, classes, dialog, numberOf, offered, say, status, styles, take } from "../state.ts";
 import type { Status } from "../types.ts";
-import { likelihood } from "../words.ts";
+import { likelihood, lookAlike, sentence } from "../words.ts";
 
 interface Buttons {
   onChoose: (index: number) => void;
@@ -28,18 +28,20 @@ export function ClassButtons({
   off = false,
 }: Buttons) {
   const names = classes.value;
-  const keys = classKeys(names, keyMap.value);
+  const keys = classKeys(names, keyMap.value, classView.value);
   const tally = status.value?.class_counts ?? [];
   const most = Math.max(1, ...tally);
-  const short = names.every((name) => name.length <= 3);
+  const short = offered.value.every((index) => className(index).length <= 3);
   return (
     <div
-      class={`classes${names.length > 20 ? " many" : ""}${short ? " short" : ""}`}
+      class={`classes${offered.value.length > 20 ? " many" : ""}${short ? " short" : ""}`}
       role="group"
       aria-label="Classes"
       tabIndex={off ? 0 : undefined} // without buttons to walk to, the list itself can be pushed along by keys
     >
-      {names.map((name, index) => {
+      {offered.value.map((index) => {
+        const name = className(index);
+        const style = styles.value.get(index);
         const key = keys[index] ?? null;
         const state = chosen === index ? " chosen" : guess === index ? " guess" : "";
         return (
@@ -48,12 +50,13 @@ export function ClassButtons({
             key={index}
             class={`class${state}`}
             data-testid={`class-${index}`}
-            title={`${verb} “${name}”${key ? ` (${shownKey(key)})` : ""}`}
+            title={`${verb} “${name}”${key ? ` (${shownKey(key)})` : ""}${style?.description ? `\n${style.description}` : ""}`}
             aria-keyshortcuts={key ?? undefined}
             disabled={off}
             onClick={() => onChoose(index)}
           >
             <kbd class={key ? "" : "none"}>{key ? shownKey(key) : "·"}</kbd>
+            {style?.colour && <span class="swatch" style={{ background: style.colour }} aria-hidden="true" />}
             <span class="class-name">{name}</span>
             {guess === index && confidence !== null && <span class="confidence">{likelihood(confidence, status.value?.calibration?.rough)}</span>}
             {counts && guess !== index && (
@@ -69,38 +72,45 @@ export function ClassButtons({
   );
 }
 
-async function addClass(name: string): Promise<number | null> {
+/** Add a class; its number, or what the server says against it. */
+async function addClass(name: string, more: { alike: boolean; item: number | null }): Promise<number | Failure | null> {
   try {
-    await post("api/classes", { name, annotator: annotator.value, key: randomKey() });
+    await post("api/classes", { name, ...more, annotator: annotator.value, key: randomKey() });
     take(await get<Status>("api/status"));
     say(`Class “${name}” added.`);
-    const index = classes.value.indexOf(name);
-    return index < 0 ? null : index;
+    return numberOf(name);
   } catch (error) {
-    say(error instanceof Failure ? `The class was not added: ${error.message}` : String(error), "bad");
-    return null;
+    if (error instanceof Failure) return error;
+    throw error;
   }
 }
 
-const sameLetters = (a: string, b: string) => a.normalize().toLowerCase() === b.normalize().toLowerCase();
 const focusIt = (element: HTMLElement | null) => element?.focus();
 
 /** Type a part of a name; Enter takes the first. A name that is not there can be added. */
-export function FindClass({ mode, onChoose }: { mode: "find" | "add"; onChoose: (index: number) => void }) {
+export function FindClass({
+  mode,
+  onChoose,
+  item = null,
+}: {
+  mode: "find" | "add";
+  onChoose: (index: number) => void;
+  item?: number | null; // that the class is chosen for: undoing its label takes a class that was made for it back
+}) {
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
   const [busy, setBusy] = useState(false);
-  const [twin, setTwin] = useState<number | null>(null); // a class with the same letters, to be asked about
+  const [twin, setTwin] = useState<{ words: string; index: number | null } | null>(null); // a class that looks the same
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.focus(), []);
   const wanted = typed.trim();
   const lower = wanted.toLowerCase();
   const starts = (name: string) => (name.toLowerCase().startsWith(lower) ? 0 : 1);
-  const found = classes.value
-    .map((name, index) => ({ name, index }))
+  const found = offered.value
+    .map((index) => ({ name: className(index), index }))
     .filter(({ name }) => name.toLowerCase().includes(lower))
     .sort((a, b) => starts(a.name) - starts(b.name));
-  const isNew = wanted !== "" && !classes.value.includes(wanted);
+  const isNew = wanted !== "" && numberOf(wanted) === null;
   const options: { name: string; index: number | null }[] = [
     ...(mode === "find" ? found : []),
     ...(isNew ? [{ name: wanted, index: null }] : []),
@@ -113,21 +123,25 @@ export function FindClass({ mode, onChoose }: { mode: "find" | "add"; onChoose: 
       onChoose(option.index);
       return;
     }
-    const alike = classes.value.findIndex((name) => sameLetters(name, option.name));
-    if (alike >= 0 && twin === null) return setTwin(alike);
-    await add(option.name);
+    const index = lookAlike(option.name, offered.value, className);
+    if (index === null) return add(option.name, false);
+    setTwin({ words: `There is a class “${className(index)}” already. Add “${option.name}” too?`, index });
   };
-  const add = async (name: string) => {
+  const add = async (name: string, alike: boolean) => {
     setBusy(true);
-    const index = await addClass(name);
+    const index = await addClass(name, { alike, item: mode === "find" ? item : null });
     setBusy(false);
+    if (index instanceof Failure) {
+      if (index.status === 409 && !alike) return setTwin({ words: sentence(index.message), index: null });
+      return say(`The class was not added: ${index.message}`, "bad");
+    }
     if (index === null) return;
     dialog.value = null;
     if (mode === "find") onChoose(index);
   };
-  const keepTo = (index: number) => {
+  const keepTo = (index: number | null) => {
     dialog.value = null;
-    if (mode === "find") onChoose(index);
+    if (mode === "find" && index !== null) onChoose(index);
   };
   const onKey = (event: KeyboardEvent) => {
     if (twin !== null) return; // the question is answered by its buttons
@@ -145,7 +159,7 @@ export function FindClass({ mode, onChoose }: { mode: "find" | "add"; onChoose: 
         class="field"
         type="text"
         data-testid="find-class"
-        maxLength={64}
+        maxLength={200}
         autocomplete="off"
         spellcheck={false}
         placeholder={mode === "find" ? "Type a part of its name" : "Its name"}
@@ -164,20 +178,18 @@ export function FindClass({ mode, onChoose }: { mode: "find" | "add"; onChoose: 
       />
       {twin !== null && (
         <div class="twin" role="alert" data-testid="class-twin">
-          <p>
-            There is a class “{classes.value[twin]}” already. Add “{wanted}” too?
-          </p>
+          <p>{twin.words}</p>
           <div class="row">
             <button
               type="button"
               class="main"
               data-testid="class-twin-no"
               ref={focusIt}
-              onClick={() => keepTo(twin)}
+              onClick={() => keepTo(twin.index)}
             >
-              {mode === "find" ? `No, choose “${classes.value[twin]}”` : "No"}
+              {mode === "find" && twin.index !== null ? `No, choose “${className(twin.index)}”` : "No"}
             </button>
-            <button type="button" data-testid="class-twin-yes" disabled={busy} onClick={() => void add(wanted)}>
+            <button type="button" data-testid="class-twin-yes" disabled={busy} onClick={() => void add(wanted, true)}>
               Add “{wanted}” too
             </button>
           </div>

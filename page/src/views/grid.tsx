@@ -6,7 +6,7 @@ import { belongsToFocus, consume } from "../focus.ts";
 import { Thumb } from "../item.tsx";
 import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
-import { className, classes, dialog, say, status } from "../state.ts";
+import { className, classView, classes, dialog, offered, say, status } from "../state.ts";
 import type { GridOffer, Likely } from "../types.ts";
 import { likelihood, percent, plural, sentence } from "../words.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
@@ -24,7 +24,7 @@ const offerOf = (index: number, n: number) => get<GridOffer>(`api/grid?label=${i
 /** The class to begin with: of those that have likely items, the one with the fewest labels. */
 async function firstClass(): Promise<number | null> {
   const counts = status.value?.class_counts ?? [];
-  const known = counts.flatMap((count, index) => (count > 0 ? [{ count, index }] : []));
+  const known = offered.value.map((index) => ({ index, count: counts[index] ?? 0 })).filter(({ count }) => count > 0);
   const rarest = known.sort((a, b) => a.count - b.count).map(({ index }) => index);
   for (const index of rarest.slice(0, TRIES)) if ((await likelyOf(index, 1)).length > 0) return index;
   return null;
@@ -95,10 +95,11 @@ export function GridView() {
       if (key === null || event.repeat) return;
       if (belongsToFocus(key, event.target) && !(key === "Enter" && onTile)) return;
       const map = keyMap.value;
-      const which = classOfKey(key, classes.value, map);
+      const which = classOfKey(key, classes.value, map, classView.value);
       const tile = LETTERS.indexOf(key);
       if (key === keyOf("confirm", map)) confirm();
       else if (key === keyOf("find", map)) dialog.value = "find";
+      else if (key === keyOf("classes", map)) dialog.value = "classes";
       else if (key === keyOf("help", map)) dialog.value = "help";
       else if (key === keyOf("undo", map) || key === "Ctrl+z") takeBack();
       else if (tile >= 0 && key.length === 1 && tiles?.[tile]) toggle(tiles[tile].item);

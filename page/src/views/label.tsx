@@ -19,7 +19,7 @@ import { Item } from "../item.tsx";
 import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import type { Action } from "../keys.ts";
 import { keyMap, suggestions, whyOpen } from "../settings.ts";
-import { allowed, className, classes, dialog, status, waiting } from "../state.ts";
+import { allowed, className, classView, classes, dialog, numberOf, offered, status, waiting } from "../state.ts";
 import { likelihood, plural } from "../words.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
 import { CalibrationLine, FeaturesLine, FolderLine, FolderQuestion } from "./notes.tsx";
@@ -40,6 +40,7 @@ const DO: Partial<Record<Action, () => void>> = {
   suggest: () => (suggestions.value = !suggestions.value),
   why: () => (whyOpen.value = !whyOpen.value),
   find: () => (dialog.value = "find"),
+  classes: () => (dialog.value = "classes"),
   help: () => (dialog.value = "help"),
 };
 
@@ -53,7 +54,7 @@ function onKey(event: KeyboardEvent): void {
     return void goOnHere();
   }
   const map = keyMap.value;
-  const index = classOfKey(key, classes.value, map);
+  const index = classOfKey(key, classes.value, map, classView.value);
   const action =
     (Object.keys(DO) as Action[]).find((each) => keyOf(each, map) === key) ??
     (key === "Ctrl+z" ? "undo" : key === "h" ? "help" : null);
@@ -159,7 +160,7 @@ export function LabelView() {
   const mayGuess = allowed.value.suggestions;
   const showGuess = suggestions.value && mayGuess;
   const guess = showGuess && said === null ? question.suggestion : null;
-  const chosen = said !== null ? classes.value.indexOf(said) : (question.mine ?? null);
+  const chosen = said !== null ? numberOf(said) : (question.mine ?? null);
   const behind = stale.value;
   const idle = stranded.value || behind;
   return (
@@ -245,7 +246,7 @@ export function LabelView() {
         <FeaturesLine once />
       </div>
       <aside class="side" aria-label="Answer">
-        {classes.value.length > 0 ? (
+        {offered.value.length > 0 ? (
           <ClassButtons
             onChoose={(index) => click(() => label(index))()}
             chosen={chosen}
@@ -302,7 +303,7 @@ export function LabelView() {
         )}
         {showGuess && guess !== null && <CalibrationLine />}
       </aside>
-      {(dialog.value === "find" || dialog.value === "add") && <FindClass mode={dialog.value} onChoose={label} />}
+      {(dialog.value === "find" || dialog.value === "add") && <FindClass mode={dialog.value} onChoose={label} item={question.item} />}
     </div>
   );
 }

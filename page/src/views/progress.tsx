@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Failure, get, post } from "../api.ts";
 import { Curve } from "../charts.tsx";
 import { decideElsewhere } from "../desk.ts";
-import { annotator, away, classes, say, status } from "../state.ts";
+import { annotator, away, classes, counted, say, status, styles } from "../state.ts";
 import { trainingWords } from "../training.ts";
 import { number, percent, plural, seconds, sentence } from "../words.ts";
 import type { Agreement, ClassScore, Confusion, Person, Progress } from "../types.ts";
@@ -353,16 +353,16 @@ export function ProgressView() {
       {progress.by_class.length > 0 && <ByClass scores={progress.by_class} confusions={progress.confusions} />}
       <section class="panel">
         <h2>Classes</h2>
-        <ul class="bars" tabIndex={now.classes.length > SCROLLED_BARS ? 0 : undefined} aria-label="Labels by class">
-          {now.classes.map((name, i) => (
-            <li key={name}>
+        <ul class="bars" tabIndex={counted.value.length > SCROLLED_BARS ? 0 : undefined} aria-label="Labels by class">
+          {counted.value.map(({ number: i, name, count }) => (
+            <li key={i}>
               <span class="bar-name" title={name}>
                 {name}
               </span>
               <span class="bar">
-                <span style={{ width: `${(100 * (now.class_counts[i] ?? 0)) / most}%` }} />
+                <span style={{ width: `${(100 * count) / most}%`, background: styles.value.get(i)?.colour ?? undefined }} />
               </span>
-              <span class="bar-count">{number(now.class_counts[i] ?? 0)}</span>
+              <span class="bar-count">{number(count)}</span>
             </li>
           ))}
         </ul>

@@ -7,7 +7,7 @@ import { belongsToFocus, consume } from "../focus.ts";
 import { LoadedItem, Thumb } from "../item.tsx";
 import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
-import { className, classes, dialog, say } from "../state.ts";
+import { className, classView, classes, dialog, say } from "../state.ts";
 import type { Doubt } from "../types.ts";
 import { percent } from "../words.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
@@ -71,13 +71,14 @@ export function ReviewView() {
       const key = nameOf(event);
       if (key === null || event.repeat || belongsToFocus(key, event.target)) return;
       const map = keyMap.value;
-      const index = classOfKey(key, classes.value, map);
+      const index = classOfKey(key, classes.value, map, classView.value);
       if (key === keyOf("keep", map)) keep();
       else if (key === keyOf("take", map) || (key === "w" && !map.take)) now && change(now.expected);
       else if (key === keyOf("forward", map)) setAt(Math.min(at + 1, (doubts?.length ?? 1) - 1));
       else if (key === keyOf("backward", map)) setAt(Math.max(at - 1, 0));
       else if (key === keyOf("undo", map) || key === "Ctrl+z") takeBack();
       else if (key === keyOf("find", map)) dialog.value = "find";
+      else if (key === keyOf("classes", map)) dialog.value = "classes";
       else if (key === keyOf("help", map) || key === "h") dialog.value = "help";
       else if (index !== null) change(index);
       else return;
@@ -188,7 +189,7 @@ export function ReviewView() {
       <aside class="side" aria-label="Another class">
         <ClassButtons onChoose={change} chosen={now.label} guess={now.expected} counts={false} verb="Change to" />
       </aside>
-      {dialog.value === "find" && <FindClass mode="find" onChoose={change} />}
+      {dialog.value === "find" && <FindClass mode="find" onChoose={change} item={now?.item} />}
     </div>
   );
 }

@@ -1,6 +1,6 @@
 // The numbers that are always on the page.
 import { BalanceBars, Spark } from "../charts.tsx";
-import { VIEWS, away, curve, dialog, locked, refusedCount, sendAway, status, view, waiting } from "../state.ts";
+import { VIEWS, away, counted, curve, dialog, locked, refusedCount, sendAway, status, view, waiting } from "../state.ts";
 import type { View } from "../state.ts";
 import { outbox } from "../desk.ts";
 import { trainingWords } from "../training.ts";
@@ -105,7 +105,7 @@ export function TopBar() {
           <Spark curve={curve.value} />
         </a>
         <span class="stat bars-stat">
-          <BalanceBars counts={now.class_counts} names={now.classes} />
+          <BalanceBars classes={counted.value} />
         </span>
         <span
           class={`stat training ${tone}`}

@@ -6,7 +6,7 @@ import { Dialog } from "../dialogs.tsx";
 import { ACTIONS, classKeys, classRows, keyOf, nameOf, shownKey } from "../keys.ts";
 import { keyMap, suggestions, theme } from "../settings.ts";
 import { changeSettings, fetchSettings } from "../project.ts";
-import { allowed, annotator, classes, dialog, me, refusedCount, waiting } from "../state.ts";
+import { allowed, annotator, className, classView, classes, dialog, me, offered, refusedCount, waiting } from "../state.ts";
 import type { ProjectSettings, SettingShown } from "../types.ts";
 import { sentence } from "../words.ts";
 import { FolderLine } from "./notes.tsx";
@@ -29,7 +29,7 @@ export function Help() {
         for, and every answer can be undone.
       </p>
       <dl class="keys">
-        {classRows(classes.value, map).map(({ key, words }) => row(key, words))}
+        {classRows(classes.value, map, classView.value).map(({ key, words }) => row(key, words))}
         {ACTIONS.map(({ action, words }) => row(keyOf(action, map), words))}
         {row("a … t", "Grid: take a tile out, or in again")}
       </dl>
@@ -44,12 +44,12 @@ export function Help() {
 function KeyChanger() {
   const [waitingFor, setWaitingFor] = useState<string | null>(null);
   const map = keyMap.value;
-  const keys = classKeys(classes.value, map);
+  const keys = classKeys(classes.value, map, classView.value);
   const rows = [
     ...ACTIONS.map(({ action, words }) => ({ id: action as string, words, key: keyOf(action, map) })),
-    ...classes.value
+    ...offered.value
       .slice(0, 40)
-      .map((name, i) => ({ id: `class-${i}`, words: `Class “${name}”`, key: keys[i] ?? "none" })),
+      .map((i) => ({ id: `class-${i}`, words: `Class “${className(i)}”`, key: keys[i] ?? "none" })),
   ];
   const press = (event: KeyboardEvent, id: string) => {
     if (waitingFor !== id) return;
@@ -242,6 +242,14 @@ export function SettingsWindow({ onLeave }: { onLeave: () => void }) {
           <option value="dark">dark</option>
         </select>
       </label>
+      <div class="setting">
+        <span>
+          Classes <small>Describe, rename, merge or remove them, for everybody</small>
+        </span>
+        <button type="button" data-testid="open-classes" onClick={() => (dialog.value = "classes")}>
+          Change
+        </button>
+      </div>
       <FolderLine />
       <ProjectForm />
       <KeyChanger />
