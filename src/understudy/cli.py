@@ -489,6 +489,43 @@ def settings(
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
+@app.command()
+def classes(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="A project's folder, or the data it lies beside.")],
+    change: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CHANGE]...",
+            help="add NAME, rename CLASS NAME, merge CLASS INTO, remove CLASS, hide CLASS, show CLASS, order CLASS..., "
+            "key CLASS KEY, colour CLASS #RRGGBB, describe CLASS TEXT, or undo.",
+        ),
+    ] = None,
+    alike: Annotated[
+        bool, typer.Option("--alike", help="Use a name even if it is easily taken for that of another class.")
+    ] = False,
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="The project's database, if it is not a file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+) -> None:
+    """Show the classes of a project, or change one. While it is served, change them on its page."""
+    from understudy.sessions.class_changes import change_classes, classes_as_rows, classes_table, list_classes
+
+    line = ""
+    if change:
+        record, line = change_classes(project, change, alike=alike, store=store)
+    else:
+        record = list_classes(project, store=store)
+    rows = classes_as_rows(record)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    console = Console()
+    console.print(classes_table(rows))
+    if line:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
 @app.command("import")
 def import_(
     project: Annotated[str, typer.Argument(metavar="PROJECT", help="A project's folder, or the data it lies beside.")],

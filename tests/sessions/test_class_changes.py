@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -6,9 +7,18 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from tests.sessions.small_projects import copied, opened
 from tests.sessions.test_record import ITEMS, PEOPLE, Story, looks
 from understudy.errors import Conflict, UnderstudyError
-from understudy.sessions.class_changes import check_new_class, check_values, describe_change, possible_change
+from understudy.sessions.class_changes import (
+    change_classes,
+    check_new_class,
+    check_values,
+    classes_as_rows,
+    describe_change,
+    list_classes,
+    possible_change,
+)
 from understudy.sessions.log.events import Event
 from understudy.sessions.record import Record
 
@@ -234,3 +244,38 @@ def test_every_change_is_a_sentence() -> None:
         "“dog” was merged into “Katze”.", "“fox” was removed, and its labels with it.",
         "The classes were put in another order.",
     ]  # fmt: skip
+
+
+def test_the_command_changes_classes_of_a_project_that_nobody_serves(tmp_path: Path) -> None:
+    folder = str(copied(tmp_path, taught=6))
+    before = classes_as_rows(list_classes(folder))
+    assert [(row["name"], row["labels"]) for row in before] == [("cat", 3), ("dog", 3), ("fox", 0)]
+    for words, line in (
+        ("rename cat Katze", "“cat” was renamed “Katze”."),
+        ("key Katze q", "“Katze”: key changed."),
+        ("key Katze q", "Nothing to change: the classes are like that already."),
+        ("merge dog fox", "“dog” was merged into “fox”."),
+        ("order fox", "The classes were put in another order."),
+        ("hide Katze", "“Katze” was hidden."),
+        ("undo", "Taken back: “Katze” was hidden."),
+        ("add owl", "“owl” was added."),
+        ("remove owl", "“owl” was removed, and its labels with it."),
+    ):
+        record, said = change_classes(folder, words.split())
+        assert said == line
+    assert [(row["name"], row["labels"], row["key"]) for row in classes_as_rows(record)] == [
+        ("fox", 3, None), ("Katze", 3, "q"),
+    ]  # fmt: skip
+    for words, wrong in (
+        ("rename dog hound", "there is no class 'dog'; there are fox, Katze"),
+        ("rename fox", "write rename CLASS NAME"),
+        ("destroy fox", "write one of: add NAME"),
+        ("add Fox", "easily taken"),
+    ):
+        with pytest.raises(UnderstudyError, match=wrong):
+            change_classes(folder, words.split())
+    assert change_classes(folder, ["add", "Fox"], alike=True)[1] == "“Fox” was added."
+    with opened(Path(folder)) as session:
+        assert session.status().class_order == [2, 0, 4]
+        with pytest.raises(Conflict, match="Its page changes classes too"):
+            change_classes(folder, ["undo"])

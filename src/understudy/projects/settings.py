@@ -40,7 +40,7 @@ MEANINGS: Final = {
     "suggestions": "whether annotators may see what the model suggests; each turns it on for themselves",
 }
 FIXED: Final = {  # why a setting stays as it was when the project was made
-    "classes": "they are what the project began with; change classes on the page",
+    "classes": "they are what the project began with; change classes on the page, or with understudy classes",
     "seed": "the audit items and second opinions so far were drawn with it",
     "basis_size": "what the surrogate learnt rests on it; begin another project with --project",
     "method": "what the surrogate learnt rests on it; begin another project with --project",

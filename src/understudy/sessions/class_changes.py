@@ -1,16 +1,22 @@
-"""Changing the classes of a project: which changes are possible, and what each is called in a sentence."""
+"""Changing the classes of a project: which changes are possible, each in a sentence, and the command `classes`."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, Final
+
+from rich.table import Table
 
 from understudy.data.class_names import check_class, find_look_alike
 from understudy.data.items import make_printable
 from understudy.errors import Conflict, NotFound, UsageError
 from understudy.labels.imported_labels import MAX_CLASSES
+from understudy.messages import list_some
+from understudy.projects.project_file import existing_folder, read_info, store_url_of
 from understudy.sessions.classes import CHANGEABLE
 from understudy.sessions.log.events import Event
+from understudy.sessions.log.log import EventLog
 from understudy.sessions.record import Record
 
 MAX_DESCRIPTION_LENGTH: Final = 500  # characters
@@ -159,3 +165,132 @@ def describe_change(record: Record, event: Event) -> str:
         return f"“{name}” was hidden." if data["hidden"] else f"“{name}” is shown again."
     what = {"shortcut": "key", "colour": "colour", "description": "description", "examples": "examples"}
     return f"“{name}”: {' and '.join(word for key, word in what.items() if key in data)} changed."
+
+
+# -- of a project that nobody serves ---------------------------------------------------------------------------
+
+
+FORMS: Final = {  # how each change is written on the command line
+    "add": "add NAME",
+    "rename": "rename CLASS NAME",
+    "merge": "merge CLASS INTO",
+    "remove": "remove CLASS",
+    "hide": "hide CLASS",
+    "show": "show CLASS",
+    "order": "order CLASS CLASS ...",
+    "key": "key CLASS KEY",
+    "colour": "colour CLASS #RRGGBB",
+    "describe": "describe CLASS TEXT",
+    "undo": "undo",
+}
+VALUES: Final = {"rename": "name", "key": "shortcut", "colour": "colour", "describe": "description"}
+
+
+def list_classes(source: str, *, store: str | None = None) -> Record:
+    """The record of a project, also while people label."""
+    folder = existing_folder(source)
+    info = read_info(folder)
+    with closing(EventLog.open(store_url_of(folder, info.store, store), info.identity, read_only=True)) as log:
+        return Record.from_events(log.read())
+
+
+def change_classes(
+    source: str, words: Sequence[str], *, alike: bool = False, store: str | None = None
+) -> tuple[Record, str]:
+    """Make one change of classes, written as in `FORMS`; the record then, and the change in a sentence."""
+    folder = existing_folder(source)
+    info = read_info(folder)
+    with closing(EventLog.open(store_url_of(folder, info.store, store), info.identity)) as log:
+        try:
+            log.lock()
+        except Conflict as error:
+            raise Conflict(f"{error}. Its page changes classes too") from error
+        record = Record.from_events(log.read())
+        if not record.seq:
+            raise UsageError(f"{folder} was never labelled; give its classes with: understudy label --classes")
+        event = _read_change(record, words, alike)
+        if event is None:
+            return record, "Nothing to change: the classes are like that already."
+        [stored] = log.append(event)
+        record.apply(stored)
+    return record, describe_change(record, stored)
+
+
+def _read_change(record: Record, words: Sequence[str], alike: bool) -> Event | None:
+    """The event that these words mean; None where nothing would change."""
+    verb, *rest = words
+    if verb not in FORMS or not _fits(verb, rest):
+        raise UsageError(f"write one of: {'; '.join(FORMS.values())}" if verb not in FORMS else f"write {FORMS[verb]}")
+    if verb == "add":
+        name = check_class(rest[0])
+        check_new_class(record, name, alike=alike)
+        return Event("class_added", data={"name": name})
+    if verb == "undo":
+        return _undo_last(record)
+    if verb == "order":
+        named = [_number_of(record, name) for name in rest]
+        others = [number for number in record.class_table.alive if number not in named]
+        return possible_change(record, Event("classes_reordered", data={"order": [*named, *others]}))
+    number = _number_of(record, rest[0])
+    if verb == "merge":
+        return possible_change(
+            record, Event("class_merged", data={"class": number, "into": _number_of(record, rest[1])})
+        )
+    if verb == "remove":
+        return possible_change(record, Event("class_removed", data={"class": number}))
+    values = {"hidden": verb == "hide"} if verb in ("hide", "show") else {VALUES[verb]: rest[1]}
+    event = Event("class_changed", data={"class": number, **check_values(values)})
+    return possible_change(record, event, alike=alike)
+
+
+def _fits(verb: str, rest: Sequence[str]) -> bool:
+    """Whether a change has as many words as it needs."""
+    return len(rest) >= 1 if verb == "order" else len(rest) == len(FORMS[verb].split()) - 1
+
+
+def _number_of(record: Record, name: str) -> int:
+    number = record.class_table.number_of(name)
+    if number is None:
+        alive = [record.classes[each] for each in record.class_table.alive]
+        raise NotFound(f"there is no class {make_printable(name)!r}; there are {list_some(alive, 10)}")
+    return number
+
+
+def _undo_last(record: Record) -> Event:
+    """The event that takes back the last change that can be."""
+    changes = [event for event in record.class_events.values() if event.seq not in record.undone]
+    last = next((event for event in reversed(changes) if record.reason_to_keep(event) is None), None)
+    if last is None:
+        raise Conflict("there is no change of classes to take back")
+    return Event("undone", data={"undoes": last.seq, "what": last.kind})
+
+
+def classes_as_rows(record: Record) -> list[dict[str, Any]]:
+    """The classes in the order they are shown in, as plain values."""
+    return [
+        {
+            "number": number,
+            "name": each.name,
+            "labels": record.class_counts[number],
+            "key": each.shortcut,
+            "colour": each.colour,
+            "hidden": each.hidden,
+            "description": each.description,
+            "examples": list(each.examples),
+        }
+        for number, each in ((number, record.class_table.classes[number]) for number in record.class_table.alive)
+    ]
+
+
+def classes_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """A line for each class."""
+    shown = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("class", "labels", "key", "colour", ""):
+        shown.add_column(title, justify="right" if title == "labels" else "left")
+    shown.add_column("description")
+    for row in rows:
+        hidden = "hidden" if row["hidden"] else ""
+        shown.add_row(
+            row["name"], f"{row['labels']:,}", row["key"] or "", row["colour"] or "", hidden, row["description"]
+        )
+    return shown
