@@ -12,11 +12,13 @@ import pytest
 
 from tests.sessions.leaving import labelled, made, numbered
 from understudy.data.pool import Pool
+from understudy.errors import UnderstudyError
 from understudy.labels.export_data import ExportData
 from understudy.labels.model_archive import write_model
 from understudy.labels.predictions import write_csv
 from understudy.learners.heads import Head
 from understudy.learners.model_files import load_model, model_bytes
+from understudy.learners.registry import make_learner
 from understudy.learners.training import Recipe
 from understudy.projects.settings import Settings
 from understudy.sessions.label_rows import collect_labels
@@ -100,3 +102,39 @@ def test_the_last_models_predictions_leave_with_the_project(tmp_path: Path) -> N
     assert out.model is not None
     np.testing.assert_array_equal(out.probs, probs)
     assert len(b"".join(write_csv(out)).splitlines()) == 31
+
+
+@pytest.mark.parametrize("form", ["head", "linear"])
+def test_a_model_leaves_with_the_classes_of_today(tmp_path: Path, form: str) -> None:
+    rng = np.random.default_rng(0)
+    features, labels = rng.normal(size=(40, 5)).astype(np.float32), np.arange(40) % 4
+    learner = Head(hidden=(8,), recipe=Recipe(epochs=3)) if form == "head" else make_learner("logistic")
+    model = learner.fit(features, labels, 4)
+    artifacts = Artifacts(tmp_path / "artifacts")
+    names = ("ape", "bee", "cat", "dog")
+    probs = np.asarray(model.predict_proba(features), np.float32)
+    data = {
+        "model": artifacts.put(model_bytes(model, classes=names, encoder=None, notes={}), "safetensors"), "labels": 40,
+        "until": 2, "learner": form, "calibration": {"temperature": 2.0, "items": 30, "folds": 5},
+        "predictions": artifacts.put_predictions(Predictions(probs, np.arange(40), labels)),
+    }  # fmt: skip
+    changes = [
+        Event("class_changed", data={"class": 2, "name": "Katze", "before": "cat"}),
+        Event("class_merged", data={"class": 1, "into": 3}),
+        Event("class_removed", data={"class": 0}),
+    ]
+    record = Record.from_events(numbered(made(Settings(classes=names), 40, []), Event("trained", data=data), *changes))
+    for is_raw in (True, False):
+        out = collect_labels(record, Pool(tuple(map(str, range(40)))), artifacts, is_raw=is_raw)
+        with zipfile.ZipFile(io.BytesIO(b"".join(write_model(out)))) as archive:
+            archive.extractall(tmp_path / f"{is_raw}")
+        assert json.loads((tmp_path / f"{is_raw}" / "model.json").read_text())["classes"] == ["dog", "Katze"]
+        loaded = load_model(tmp_path / f"{is_raw}" / "model.safetensors")
+        assert out.known_classes == ("Katze", "dog")
+        np.testing.assert_allclose(loaded.predict_proba(features)[:, ::-1], out.require_probs(), atol=1e-5)
+    gone = [Event("class_removed", data={"class": number}) for number in (2, 3)]
+    record = Record.from_events(
+        numbered(made(Settings(classes=names), 40, []), Event("trained", data=data), *changes, *gone)
+    )
+    with pytest.raises(UnderstudyError, match="all gone; train again"):
+        b"".join(write_model(collect_labels(record, Pool(tuple(map(str, range(40)))), artifacts, is_raw=True)))

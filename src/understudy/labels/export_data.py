@@ -64,6 +64,7 @@ class ExportData:
     predictions: Callable[[], np.ndarray] | None = None
     model: str | None = None
     model_file: Path | None = None
+    model_outputs: Sequence[str | None] = ()  # what the classes of that file are called today; None: it was removed
     about_model: Mapping[str, Any] = field(default_factory=dict)
     calibrate: Callable[[np.ndarray], Calibration] | None = None
     is_raw: bool = False

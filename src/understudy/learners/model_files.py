@@ -63,10 +63,44 @@ def model_bytes(model: Model, *, classes: Sequence[str], encoder: str | None, no
     )
 
 
-def calibrated_bytes(path: Path, calibration: Mapping[str, Any]) -> bytes:
-    """The content of a model's file with a calibration, as `Calibration.to_json` gives it, that loaders apply."""
+def exported_bytes(
+    path: Path, names: Sequence[str | None], calibration: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], bytes]:
+    """The description and the content of a model's file as it leaves a project.
+
+    `names` are those of its classes today, None for one that was removed: without its output the others share what it
+    had. Classes of one name were merged, and their probabilities are summed. `calibration`, as `Calibration.to_json`
+    gives it, is applied by loaders.
+    """
     about, tensors = _read(path)
-    return save(tensors, {"understudy": json.dumps({**about, "calibration": dict(calibration)}, sort_keys=True)})
+    known = list(names[: len(about["classes"])])  # a file of the version before does not say which it has
+    if calibration is None and known == about["classes"]:
+        return about, path.read_bytes()
+    if known != about["classes"]:
+        about, tensors = _regroup(about, tensors, known)
+    if calibration is not None:
+        about = {**about, "calibration": dict(calibration)}
+    return about, save(tensors, {"understudy": json.dumps(about, sort_keys=True)})
+
+
+def _regroup(about: Mapping[str, Any], tensors: Mapping[str, np.ndarray], names: Sequence[str | None]) -> Parts:
+    """A model whose classes have these names."""
+    classes = list(dict.fromkeys(name for name in names if name is not None))
+    if about["kind"] == "network" and len(classes) < len(names):
+        raise UnderstudyError("classes of this model were merged or removed; train again, then export it")
+    if not classes:
+        raise UnderstudyError("the classes of this model are all gone; train again, then export it")
+    if about["kind"] == "network":
+        return {**about, "classes": classes}, dict(tensors)
+    named = [names[label] for label in about["seen"]]
+    kept = [column for column, name in enumerate(named) if name is not None]
+    last = about["layers"] - 1
+    fewer = {
+        f"weight_{last}": np.ascontiguousarray(tensors[f"weight_{last}"][:, kept]),
+        f"bias_{last}": np.ascontiguousarray(tensors[f"bias_{last}"][kept]),
+    }
+    seen = [classes.index(name) for name in named if name is not None]
+    return {**about, "classes": classes, "seen": seen}, {**tensors, **fewer}
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +128,8 @@ def load_model(path: Path) -> Model:
     about, tensors = _read(path)
     try:
         temperature = float(about.get("calibration", {}).get("temperature", 1.0))
-        if about["kind"] in ("head", "network"):
+        is_plain = about["kind"] == "network" or about["seen"] == list(range(len(about["classes"])))
+        if about["kind"] in ("head", "network") and is_plain:
             model = _head_of(about, tensors) if about["kind"] == "head" else _network_of(about, tensors)
             return model if temperature == 1.0 else CalibratedModel(model, temperature)
         return standalone.load_model(path)

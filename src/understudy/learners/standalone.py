@@ -34,7 +34,7 @@ class LoadedModel:
     shift: np.ndarray
     scale: np.ndarray
     activation: str
-    seen: np.ndarray  # the class of each output; other classes had no labels
+    seen: np.ndarray  # the class of each output; several have one where classes were merged, others had no labels
     classes: tuple[str, ...]
     encoder: str | None
     notes: dict[str, Any]
@@ -53,8 +53,19 @@ class LoadedModel:
         probs = np.zeros((len(inputs), self.n_classes))
         for start in range(0, len(inputs), ROWS_PER_BLOCK):
             outputs = self.outputs(inputs[start : start + ROWS_PER_BLOCK])
-            probs[start : start + ROWS_PER_BLOCK, self.seen] = softmax(outputs if raw else outputs / self.temperature)
+            probs[start : start + ROWS_PER_BLOCK] = self.class_probs(outputs, 1.0 if raw else self.temperature)
         return probs
+
+    def class_probs(self, outputs: np.ndarray, temperature: float) -> np.ndarray:
+        """Probabilities of the classes by the last layer's outputs; merged classes are summed before calibration."""
+        probs = np.zeros((len(outputs), self.n_classes))
+        if len(set(self.seen.tolist())) == len(self.seen):
+            probs[:, self.seen] = softmax(outputs / temperature)
+            return probs
+        for label, share in zip(self.seen, softmax(outputs).T, strict=True):
+            probs[:, label] += share
+        powers = probs ** (1 / temperature)
+        return powers / powers.sum(1, keepdims=True)
 
     def outputs(self, inputs: np.ndarray) -> np.ndarray:
         # In double precision, so that results hardly depend on the order of summation.

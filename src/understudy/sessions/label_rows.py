@@ -57,6 +57,7 @@ def collect_labels(
     data: Mapping[str, Any] = {} if last is None else last.data
     read = model_file = None
     table = record.class_table.copy()
+    outputs = [table.becomes[number] for number in data.get("outputs") or range(len(table.classes))]
     columns = {number: column for column, number in enumerate(sorted(table.alive))}
     if artifacts is not None and data:
         read = partial(_probabilities, artifacts, data["predictions"], table)
@@ -71,6 +72,7 @@ def collect_labels(
         predictions=read,
         model=data.get("model"),
         model_file=model_file,
+        model_outputs=[None if number is None else table.classes[number].name for number in outputs],
         about_model={name: data[name] for name in ("until", "labels", "learner", "source") if name in data},
         calibrate=partial(
             calibration_of_model,
