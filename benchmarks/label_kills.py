@@ -1,4 +1,4 @@
-"""A labelling server, killed again and again while four people label: is every answer there, is the next item the same?
+"""A labelling server, killed again and again while four people label and change classes: is every answer there, once?
 
     python benchmarks/label_kills.py --kills 50 --labels 2000 --out benchmarks/results/soak-label.json
     python benchmarks/label_kills.py --postgres --out benchmarks/results/soak-label-postgres.json
@@ -7,7 +7,7 @@ With `--postgres` a cluster of its own is started and the log is there.
 
 The server is a process of its own, ended by SIGKILL with all that it started. Clients go on pressing: a call that gets
 no answer is sent again with its key. An engine that never dies follows the log in this process; after every restart the
-server, which has replayed the log, and that engine are asked which item comes next.
+server, which has replayed the log, and that engine are asked which item comes next and what the classes are.
 """
 
 import argparse
@@ -38,11 +38,12 @@ from understudy.sessions.chooser import Chooser
 from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.models import Models
-from understudy.sessions.record import Move, replay_events
+from understudy.sessions.record import Move, Record, replay_events
 from understudy.sessions.training.array_folders import read_arrays
 from understudy.sessions.training.trainer import find_anchor
 
 N, D, CLASSES = 3_000, 24, 6
+MAY_BE_REFUSED = ("undo", "labels", "classes/change", "classes/merge", "classes/remove", "classes/undo")
 START = "from understudy.cli import main; main()"
 
 
@@ -122,7 +123,7 @@ class Client(threading.Thread):
             if answer.status_code == 503:
                 time.sleep(0.05)
                 continue
-            if answer.status_code == 409 and path == "undo":
+            if answer.status_code == 409 and path in MAY_BE_REFUSED:
                 return {}
             answer.raise_for_status()
             found: dict[str, Any] = answer.json()
@@ -145,17 +146,56 @@ class Client(threading.Thread):
                 self.stored[key] = ("undone", None, None)
             next_one: dict[str, Any] = undone["next"] if undone else self.call(http, "next", {})
             return next_one
-        if die < 0.06:
-            path: str = "skip" if die < 0.045 else "dont-know"
+        if die < 0.07:
+            self.change_classes(http, key, int(self.rng.integers(CLASSES)))
+            same: dict[str, Any] = self.call(http, "next", {})
+            return same
+        if die < 0.1:
+            path: str = "skip" if die < 0.085 else "dont-know"
             answer = self.call(http, path, {"item": item, "key": key})
             self.stored[key] = ({"skip": "skipped", "dont-know": "dont_know"}[path], item, None)
         else:
             label = int(self.truth[item])
             answer = self.call(http, "labels", {"item": item, "label": label, "key": key})
-            self.stored[key] = ("labelled", item, label)
-            self.labels += 1
+            if not answer:  # somebody removed the class
+                key = secrets.token_hex(8)
+                answer = self.call(http, "dont-know", {"item": item, "key": key})
+                self.stored[key] = ("dont_know", item, None)
+            else:
+                self.stored[key] = ("labelled", item, label)
+                self.labels += 1
         following: dict[str, Any] = answer["next"]
         return following
+
+    def change_classes(self, http: httpx.Client, key: str, number: int) -> None:
+        """Rename, merge or remove a class, or take back what somebody did to one; most of it is taken back."""
+        changes = http_get(http, self, "classes")["changes"]
+        done = [change["seq"] for change in changes if change["kept"] is None]
+        ways: list[tuple[str, dict[str, Any]]] = [
+            ("classes/change", {"number": number, "name": f"class {key}"}),
+            ("classes/merge", {"number": number, "into": (number + 1) % CLASSES}),
+            ("classes/remove", {"number": number}),
+        ]
+        path, body = ways[int(self.rng.integers(len(ways)))]
+        if done and self.rng.random() < 0.6:
+            path, body = "classes/undo", {"change": int(self.rng.choice(done))}
+        if self.call(http, path, {**body, "key": key}):
+            self.stored[key] = ("classes", None, None)
+
+
+def http_get(http: httpx.Client, client: Client, path: str) -> dict[str, Any]:
+    """What the server says, as soon as it is there."""
+    while True:
+        client.gate.wait()
+        try:
+            answer = http.get(f"{client.server.url}/api/{path}", timeout=10)
+        except httpx.HTTPError:
+            time.sleep(0.05)
+            continue
+        if answer.status_code == 200:
+            found: dict[str, Any] = answer.json()
+            return found
+        time.sleep(0.05)
 
 
 class NeverDied:
@@ -175,9 +215,13 @@ class NeverDied:
             self.follow(event)
 
     def follow(self, event: Event) -> None:
-        for move in self.record.apply(event):
-            self.moves.append((event.seq, move))
-            self.chooser.follow(move)
+        moves = self.record.apply(event)
+        self.moves += [(event.seq, move) for move in moves]
+        if any(move.regroups for move in moves):
+            self.regroup()
+        else:
+            for move in moves:
+                self.chooser.follow(move)
         if event.kind == "trained":
             self.swap(event)
 
@@ -192,9 +236,17 @@ class NeverDied:
                 Surrogate.restore(self.project.features, state, check=False), self.models.describe_rows
             )
         self.moves = [(seq, move) for seq, move in self.moves if seq > event.data["until"]]
-        for _, move in self.moves:
-            self.chooser.follow(move)
+        if any(move.regroups for _, move in self.moves):
+            self.regroup()
+        else:
+            for _, move in self.moves:
+                self.chooser.follow(move)
         self.swaps += 1
+
+    def regroup(self) -> None:
+        """Classes were merged, removed, or came back: a surrogate cannot follow that."""
+        self.models.reload(self.models.ledger)
+        self.chooser = Chooser(self.models.surrogate_now(), self.models.describe_rows)
 
     def catch_up(self) -> None:
         for event in self.log.read(after=self.record.seq):
@@ -256,8 +308,9 @@ def measure(kills: int, labels: int, store: str | None, seed: int, folder: Path,
         client.join()
     check(clients)
     engine.catch_up()
+    order = httpx.get(f"{server.url}/api/status", timeout=None).json()["class_order"]
     server.kill()
-    return verdict(server, clients, engine, probes, kills)
+    return verdict(server, clients, engine, probes, kills, order)
 
 
 def let_train(server: Server, gate: threading.Event) -> None:
@@ -275,8 +328,14 @@ def check(clients: list[Client]) -> None:
 
 
 def verdict(
-    server: Server, clients: list[Client], engine: NeverDied, probes: list[tuple[bool, int] | None], kills: int
+    server: Server,
+    clients: list[Client],
+    engine: NeverDied,
+    probes: list[tuple[bool, int] | None],
+    kills: int,
+    class_order: list[int],
 ) -> dict[str, Any]:
+    """What became of every answer; `class_order` is what the server said of the classes last."""
     events = list(engine.log.read())
     engine.log.close()
     there = Counter((event.annotator, event.key) for event in events if event.key is not None)
@@ -295,10 +354,16 @@ def verdict(
         "labels": sum(client.labels for client in clients), "sent_again": sum(client.again for client in clients),
         "lost": len(lost), "changed": len(other), "doubled": sum(count > 1 for count in there.values()),
         "events": len(events), "trainings": sum(event.kind == "trained" for event in events),
+        "class_changes": sum(found[0] == "classes" for client in clients for found in client.stored.values()),
+        "classes_same": _offered(Record.from_events(events)) == _offered(engine.record) == class_order,
         "next_item_compared": len(compared), "next_item_same": sum(same for same, _ in compared),
         "start_seconds_median": round(float(np.median(server.starts)), 2),
         "anchors_missed_by_the_engine_that_never_died": engine.missed,
     }  # fmt: skip
+
+
+def _offered(record: Record) -> list[int]:
+    return record.class_table.offered
 
 
 @contextmanager
@@ -329,7 +394,13 @@ def main() -> None:
     print(json.dumps(found, indent=1))
     if given.out is not None:
         given.out.write_text(json.dumps(found, indent=1) + "\n")
-    if found["lost"] or found["changed"] or found["doubled"] or found["next_item_same"] < found["next_item_compared"]:
+    if (
+        found["lost"]
+        or found["changed"]
+        or found["doubled"]
+        or found["next_item_same"] < found["next_item_compared"]
+        or not found["classes_same"]
+    ):
         raise SystemExit("something was lost, changed, doubled, or chosen otherwise")
 
 

@@ -1,4 +1,4 @@
-"""A server killed three times while four people label: nothing is lost or doubled, and it goes on where it was."""
+"""A server killed three times while four people label and change classes: nothing is lost or doubled; it goes on."""
 
 from pathlib import Path
 
@@ -25,4 +25,6 @@ def test_every_answer_is_in_the_log_once_and_the_next_item_is_that_of_an_engine_
     assert found["sent_again"] > 0  # calls were under way when it was killed
     assert (found["lost"], found["changed"], found["doubled"]) == (0, 0, 0)
     assert found["trainings"] > 0
+    assert found["class_changes"] > 0
+    assert found["classes_same"]
     assert found["next_item_same"] == found["next_item_compared"] >= 1
