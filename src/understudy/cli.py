@@ -549,6 +549,9 @@ def import_(
     many_classes: Annotated[
         bool, typer.Option("--many-classes", help="Add new classes even if there are suspiciously many.")
     ] = False,
+    alike: Annotated[
+        bool, typer.Option("--alike", help="Add new classes even if they are easily taken for others: Cat for cat.")
+    ] = False,
     store: Annotated[
         str | None, typer.Option(metavar="URL", help="The project's database, if it is not a file.")
     ] = None,
@@ -566,6 +569,7 @@ def import_(
         columns=named,
         add_classes=add_classes,
         many_classes=many_classes,
+        alike=alike,
         store=store,
     ):
         typer.echo(line)

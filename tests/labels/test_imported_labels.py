@@ -103,3 +103,12 @@ def test_no_import_makes_more_classes_than_a_project_can_have() -> None:
         check_new_classes(one_more, known)
     nothing_new = labels_of(["class 3"], known)
     check_new_classes(nothing_new, [*known, "another"])
+
+
+def test_new_classes_that_are_easily_taken_for_others_are_asked_about() -> None:
+    for names, known, wrong in ((["Cat"], ["cat"], "'Cat'.*'cat'"), (["fox", "f ox"], ["cat"], "'f ox'.*'fox'")):
+        found = labels_of(names, known)
+        with pytest.raises(UnderstudyError, match=f"{wrong}.*--alike"):
+            check_new_classes(found, known)
+        check_new_classes(replace(found, alike=True), known)
+    check_new_classes(labels_of(["Cat"], ["cat", "Cat"]), ["cat", "Cat"])

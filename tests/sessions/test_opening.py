@@ -124,6 +124,21 @@ def test_class_folders_give_labels_also_for_what_comes_later(tmp_path: Path) -> 
         assert len(session.record.effective) == 4
 
 
+def test_a_folder_labels_what_its_class_became(tmp_path: Path) -> None:
+    photos = images(tmp_path / "photos", ["cat/1.png", "dog/1.png", "fox/1.png", *(f"{row}.png" for row in range(10))])
+    project = create_or_open(photos, encoder=SMALL, device="cpu", **CALM)  # type: ignore[arg-type]
+    session = open_session(project)
+    session.change_class(0, {"name": "Katze"}, "ann", "n")
+    session.merge_class(1, 0, "ann", "m")
+    session.remove_class(2, "ann", "r")
+    session.close()
+    images(photos, ["cat/2.png", "dog/2.png", "fox/2.png", "owl/2.png"], first=50)
+    with opened(project.folder) as session:
+        names = {session.project.pool.ids[row]: label for row, label in session.record.effective.items()}
+        assert names == {"cat/1.png": 0, "dog/1.png": 0, "cat/2.png": 0, "dog/2.png": 0, "owl/2.png": 3}
+        assert session.record.classes == ["Katze", "dog", "fox", "owl"]
+
+
 def test_classes_may_all_come_later(tmp_path: Path) -> None:
     photos = images(tmp_path / "photos", [f"{row}.png" for row in range(12)])
     project = create_or_open(photos, encoder=SMALL, device="cpu", classes=[], **CALM)  # type: ignore[arg-type]

@@ -276,3 +276,34 @@ def test_how_long_a_decision_waited_is_taken_as_it_comes(server: Served) -> None
     assert time.time() - entry["at"] > 90
     for _ in range(5):
         server.client.post("/api/undo", json={"annotator": "waiting", "key": uuid.uuid4().hex})
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("", "the name of a class is empty; give it one"),
+        (" cat", "the name of a class has a space before or after it; take it away"),
+        ("a\x00b", "the name of a class has characters that cannot be seen"),
+        ("x" * 201, "the name of a class has 201 characters, 200 are the most"),
+    ],
+)
+def test_a_bad_name_of_a_class_gets_a_sentence(server: Served, name: str, words: str) -> None:
+    for path, body in (("classes", {}), ("classes/change", {"number": 0})):
+        answer = server.client.post(f"/api/{path}", json={"name": name, "annotator": "ann", "key": "n", **body})
+        assert answer.status_code == 422
+        assert answer.json()["detail"].startswith(f"name: {words}")
+
+
+def test_what_cannot_be_done_to_a_class_is_said_in_a_sentence(server: Served) -> None:
+    for path, body, status, words in (
+        ("classes", {"name": " 1".strip()}, 409, "there already is a class '1'; use it, or give another name"),
+        ("classes/change", {"number": 0, "colour": "red"}, 422, "colour: a colour must be # and six digits"),
+        ("classes/change", {"number": 0, "shortcut": "Enter"}, 422, "shortcut: the key of a class must be"),
+        ("classes/merge", {"number": 0, "into": 0}, 409, "'0' cannot be merged into itself; choose another class"),
+        ("classes/remove", {"number": 99}, 404, "there is no class 99"),
+        ("classes/order", {"order": [0]}, 409, "the classes have changed meanwhile"),
+        ("classes/undo", {"change": 1}, 404, "event 1 is not a change of classes"),
+    ):
+        answer = server.client.post(f"/api/{path}", json={"annotator": "ann", "key": uuid.uuid4().hex, **body})
+        assert answer.status_code == status, answer.text
+        assert answer.json()["detail"].startswith(words)

@@ -9,8 +9,8 @@ import { keyMap } from "../settings.ts";
 import { annotator, className, classView, classes, status } from "../state.ts";
 import type { ClassList, ClassShown } from "../types.ts";
 import { lookAlike, plural, sentence } from "../words.ts";
+import { type Outcome, OutcomeList } from "./outcome.tsx";
 
-type Outcome = { good: boolean; words: string; again?: () => void }; // again: insist on a name that looks like another
 type Change = (path: string, body: Record<string, unknown>, done: string, insist?: boolean) => Promise<void>;
 
 const wordsOf = (error: unknown) => sentence(error instanceof Failure ? error.message : String(error));
@@ -25,7 +25,7 @@ export function ClassWindow() {
   const news = status.value?.class_news?.seq;
   const labelled = status.value?.labelled;
   useEffect(
-    () => void get<ClassList>("api/classes").then(setList, (error) => setResult({ good: false, words: wordsOf(error) })),
+    () => void get<ClassList>("api/classes").then(setList, (error) => setResult({ good: false, lines: [wordsOf(error)] })),
     [news, labelled],
   );
   const change: Change = async (path, body, done, insist = false) => {
@@ -33,18 +33,18 @@ export function ClassWindow() {
     if (twin !== null)
       return setResult({
         good: false,
-        words: `There is a class “${className(twin)}”, which is easily taken for “${String(body.name)}”.`,
-        again: () => void change(path, body, done, true),
+        lines: [`There is a class “${className(twin)}”, which is easily taken for “${String(body.name)}”.`],
+        insist: () => void change(path, body, done, true),
       });
     const whole = { ...body, ...(insist ? { alike: true } : {}), annotator: annotator.value, key: randomKey() };
     try {
       const fresh = await post<ClassList>(path, whole, 60_000);
       setList(path === "api/classes" ? await get<ClassList>("api/classes") : fresh);
-      setResult({ good: true, words: done });
+      setResult({ good: true, lines: [done] });
     } catch (error) {
       const mayInsist = error instanceof Failure && error.status === 409 && "name" in body && !insist;
       const again = mayInsist ? () => void change(path, body, done, true) : undefined;
-      setResult({ good: false, words: wordsOf(error), again });
+      setResult({ good: false, lines: [wordsOf(error)], insist: again });
     }
   };
   const alive = list?.classes.filter(({ gone }) => gone === null) ?? [];
@@ -64,18 +64,7 @@ export function ClassWindow() {
   return (
     <Dialog title="Classes" testid="classes-dialog">
       <p class="faint">Changes here are for everybody, and can be taken back below.</p>
-      <div role="status" data-testid="classes-result">
-        {result && (
-          <p class={result.good ? "result" : "result bad"}>
-            {result.words}
-            {result.again && (
-              <button type="button" data-testid="insist" onClick={result.again}>
-                Both are meant
-              </button>
-            )}
-          </p>
-        )}
-      </div>
+      <OutcomeList outcome={result} testid="classes-result" />
       <ol class="class-list" aria-label="Classes">
         {alive.map((each, place) => (
           <li
@@ -133,7 +122,7 @@ export function ClassWindow() {
                 shown={each}
                 others={alive}
                 onChange={change}
-                onRefuse={(words) => setResult({ good: false, words })}
+                onRefuse={(words) => setResult({ good: false, lines: [words] })}
               />
             )}
           </li>

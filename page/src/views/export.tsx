@@ -49,7 +49,7 @@ const listed = (formats: FormatCard[]) => {
   return titles.length > 1 ? `${titles.slice(0, -1).join(", ")} or ${titles.at(-1)}` : (titles[0] ?? "");
 };
 
-async function bring(file: File, formats: FormatCard[]): Promise<Outcome> {
+async function bring(file: File, formats: FormatCard[], alike: boolean, insist: () => void): Promise<Outcome> {
   const lower = file.name.toLowerCase();
   const format = formats.find(({ suffixes }) => suffixes.some((suffix) => lower.endsWith(suffix)))?.format;
   if (!format) return { good: false, lines: [`${file.name} is none of ${listed(formats)}.`] };
@@ -59,12 +59,13 @@ async function bring(file: File, formats: FormatCard[]): Promise<Outcome> {
       lines: [`${file.name} is larger than 20 MiB. Use “understudy import” on the server’s machine.`],
     };
   try {
-    const path = `api/import?format=${format}&annotator=${encodeURIComponent(annotator.value ?? "")}`;
+    const path = `api/import?format=${format}&annotator=${encodeURIComponent(annotator.value ?? "")}${alike ? "&alike=true" : ""}`;
     return inWords(file.name, await upload<Record<string, unknown>>(path, file, "application/octet-stream"));
   } catch (error) {
     return {
       good: false,
       lines: [`${file.name} was not imported: ${error instanceof Failure ? error.message : String(error)}`],
+      insist: !alike && error instanceof Failure && error.message.includes("easily taken") ? insist : undefined,
     };
   }
 }
@@ -92,11 +93,10 @@ export function ExportView() {
       ),
     [],
   );
-  const take = async (files: FileList | null | undefined) => {
-    const file = files?.[0];
+  const take = async (file: File | undefined, alike = false) => {
     if (!file || busy || !formats) return;
     setBusy(true);
-    setResult(await bring(file, formats));
+    setResult(await bring(file, formats, alike, () => void take(file, true)));
     setBusy(false);
   };
   const { model = null, trained_at: learnt = null, kind = "image" } = status.value ?? {};
@@ -193,7 +193,7 @@ export function ExportView() {
         onDrop={(event) => {
           event.preventDefault();
           setOver(false);
-          void take(event.dataTransfer?.files);
+          void take(event.dataTransfer?.files[0]);
         }}
       >
         <input
@@ -202,7 +202,7 @@ export function ExportView() {
           accept={readable(formats).flatMap(({ suffixes }) => suffixes).join(",")}
           disabled={busy}
           onChange={(event) => {
-            void take(event.currentTarget.files);
+            void take(event.currentTarget.files?.[0]);
             event.currentTarget.value = "";
           }}
         />

@@ -132,6 +132,17 @@ def find_look_alike(name: str, names: Iterable[str]) -> str | None:
     return next((other for other in names if _letters_of(other) == wanted), None)
 
 
+def find_look_alikes(new: Iterable[str], known: Iterable[str]) -> list[tuple[str, str]]:
+    """The new names that are easily taken for a known one or for an earlier new one, each with that."""
+    names = list(known)
+    seen, there, found = {_letters_of(name): name for name in names}, set(names), list[tuple[str, str]]()
+    for name in new:
+        if name not in there:
+            other = seen.setdefault(_letters_of(name), name)
+            found += [(name, other)] if other != name else []
+    return found
+
+
 def _letters_of(name: str) -> str:
     """A name without what is easily overlooked; composed and decomposed characters are the same."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())

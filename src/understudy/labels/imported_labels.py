@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from understudy.data.class_names import check_class
+from understudy.data.class_names import check_class, find_look_alikes
 from understudy.data.items import make_printable, spell_out
-from understudy.errors import UnderstudyError
+from understudy.errors import Conflict, UnderstudyError
 from understudy.messages import count_of, list_some
 
 MAX_ANNOTATOR_CHARACTERS: Final = 64
@@ -74,6 +74,7 @@ class Imported:
     no_text: Tally  # labels that are not the name of one class
     column: str = ""  # where the labels come from: a column, or a question of Label Studio
     many_classes: bool = False  # whoever imports insists on the new classes, however many
+    alike: bool = False  # and on those that are easily taken for others
 
 
 def label_of_entry(
@@ -179,6 +180,8 @@ def check_new_classes(imported: Imported, classes: Sequence[str]) -> None:
     total = len(set(classes)) + new
     is_usual = new <= max(USUAL_NEW_CLASSES, len(imported.labels) // USUAL_LABELS_PER_CLASS)
     if new == 0 or (total <= MAX_CLASSES and (is_usual or imported.many_classes)):
+        if not imported.alike:
+            _check_look_alikes(imported, classes)
         return
     used = f"the column {make_printable(imported.column)!r}" if imported.column else "the folders"
     made = f"{count_of(new, 'new class', 'new classes')} of {count_of(imported.labels, 'label')}"
@@ -186,3 +189,13 @@ def check_new_classes(imported: Imported, classes: Sequence[str]) -> None:
     remedy = "choose another column with: understudy import --columns label=NAME"
     remedy += ", or insist with --many-classes" if total <= MAX_CLASSES else f"; a project has at most {MAX_CLASSES:,}"
     raise UnderstudyError(f"{used} would make {made} ({names}); {remedy}")
+
+
+def _check_look_alikes(imported: Imported, classes: Sequence[str]) -> None:
+    """An error where a new class is easily taken for another: rarely are both meant."""
+    for name, other in find_look_alikes(imported.new_classes, classes)[:1]:
+        new, old = make_printable(name), make_printable(other)
+        raise Conflict(
+            f"the file would make the class {new!r}, which is easily taken for {old!r}; mend the file, or import it "
+            "with --alike if both are meant"
+        )

@@ -84,6 +84,7 @@ def import_labels(
     columns: Mapping[str, str] | None = None,
     add_classes: bool = True,
     many_classes: bool = False,
+    alike: bool = False,
     store: str | None = None,
 ) -> Iterator[str]:
     """Store the labels of a file in a project that nobody serves; lines that say what became of them."""
@@ -98,7 +99,7 @@ def import_labels(
         left_out = found.new_classes
         if not add_classes:
             found = _known_only(found)
-        found = replace(found, many_classes=many_classes)
+        found = replace(found, many_classes=many_classes, alike=alike)
         stored = session.import_labels(found, annotator)
     finally:
         session.close()

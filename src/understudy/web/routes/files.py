@@ -146,13 +146,16 @@ def import_labels(
     session: Ready,
     by: By,
     format: ImportFormat | None = None,  # noqa: A002
+    alike: Annotated[
+        bool, Query(description="Whether new classes may be easily taken for others: Cat for cat.")
+    ] = False,
 ) -> ImportReport:
     """Bring labels in: the bytes of a file. Without a format it is known by how it begins."""
     name = own_name(by, annotator)
     pool = session.project.pool
     found = read_labels(body, format, pool.ids, items=pool.items, classes=session.record.class_table.names_that_count())
     _require_own(found, by)
-    stored = session.import_labels(found, name)
+    stored = session.import_labels(replace(found, alike=alike), name)
     return ImportReport(
         added=stored["added"],
         unchanged=stored["unchanged"],
