@@ -158,9 +158,7 @@ class Record:
         self.folder_labels: bool | None = None  # what a restart chose; None: there was none
         self.class_table = ClassTable()
         self.classes: list[str] = []  # names by number, those of classes that are gone included
-        self.class_events: dict[
-            int, Event
-        ] = {}  # all that happened to classes, by number of the event; also undone ones
+        self.class_events: dict[int, Event] = {}  # what happened to classes, by number of the event; also undone ones
         self.regroupings = 0  # how often classes came to count for others
         self.class_news: Event | None = None  # the last that happened to classes, also that something was taken back
         self._first_classes: tuple[str, ...] = ()
