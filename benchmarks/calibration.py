@@ -162,7 +162,7 @@ def play(
     """One project, judged at each number of labels."""
     torch.set_num_threads(1)
     _replace(Trainer, _wait=train_here)
-    _replace(training_job, make_learner=partial(make_learner, device=device))
+    _replace(training_job, make_feature_learner=partial(make_learner, device=device))
     _replace(Learning, _start=partialmethod(start_training, stops=labels))
     task = draw_task(name, data, seed)
     with tempfile.TemporaryDirectory() as place:

@@ -41,7 +41,7 @@ def test_a_small_project_is_judged_before_and_after(tmp_path: Path, monkeypatch:
         (Trainer, "_wait"),
         (Learning, "_start"),
         (learning, "folds_for"),
-        (training_job, "make_learner"),
+        (training_job, "make_feature_learner"),
     ):
         monkeypatch.setattr(place, name, getattr(place, name))  # what `play` puts in its place goes away again
     runs = calibration.play("cifar10", tmp_path, 0, (15, 30))

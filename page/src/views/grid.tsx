@@ -143,7 +143,7 @@ export function GridView() {
             {sentence(offer.reason)}
           </p>
         )}
-        {(tiles?.length ?? 0) > 0 && <CalibrationLine />}
+        {tiles?.some((tile) => tile.probability !== null) && <CalibrationLine />}
       </header>
       <ClassButtons onChoose={(each) => void open(each)} chosen={index} verb="Show likely" />
       {index !== null && (
@@ -163,7 +163,7 @@ export function GridView() {
                 <Thumb item={tile.item} kind={tile.kind} text={tile.text} alt={`item ${tile.id}`} />
                 <span class="tile-foot">
                   <kbd>{LETTERS[i]}</kbd>
-                  {tile.probability !== null && <span>{likelihood(tile.probability, rough)}</span>}
+                  <span>{tile.probability === null ? "–" : likelihood(tile.probability, rough)}</span>
                 </span>
               </button>
             ))}

@@ -35,6 +35,7 @@ RULED_OUT_GAIN: Final = 0.04  # gain that must be ruled out: 3 points would take
 SMALL_PROMISE: Final = 0.25
 FEWEST_OF_A_CLASS: Final = 5
 FEWEST_ASKED: Final = 20  # answers from which the share that the model had right is worth a word
+PREDICTED_LABELS: Final = "labels, each predicted from the others,"
 FEWEST_LABELS_TO_DOUBT: Final = 40
 FEWEST_FAILURES: Final = 2  # in a row
 CHANCE_CONFIDENCE: Final = 0.95  # one-sided: so often a guess is recognised as one
@@ -219,11 +220,11 @@ def find_weakness(
         return Weakness(
             "untrained",
             f"The model is not better than guessing: {_beside_guesses(audit, 'audit items')}. The labels can be told "
-            f"from the features all the same ({_beside_guesses(cross_check, 'labels, each predicted from the others,')}), so it "
-            "is the learner that does not train. Choose another one in the settings.",
+            f"from the features all the same ({_beside_guesses(cross_check, PREDICTED_LABELS)}), so it is the learner "
+            "that does not train. Choose another one in the settings.",
         )
     found = [_beside_guesses(audit, "audit items")] if audit.n else []
-    found.append(_beside_guesses(cross_check, "labels, each predicted from the others,"))
+    found.append(_beside_guesses(cross_check, PREDICTED_LABELS))
     return Weakness(
         "weak",
         f"After {labels} labels the model is not shown to be better than guessing: {'; '.join(found)}. More labels "

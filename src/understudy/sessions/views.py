@@ -272,7 +272,7 @@ def grid_offer(state: SessionState, label: int, at_most: int) -> GridOffer:
 
 def _offer(state: SessionState, confidences: np.ndarray, at_most: int) -> Offer:
     if not calibration_shown(state).is_known:
-        return offer_few(len(confidences), at_most, "too few items have a label to say how sure the model is.")
+        return offer_few(len(confidences), at_most, "too few items have a label yet.")
     labels = state.audits.labels
     given = np.array(list(labels.values()), np.int64)
     shares = _shares_shown(state, list(labels)) if labels else np.zeros((0, 1))
