@@ -383,6 +383,7 @@ function stored(entry: Entry, reply: unknown, isLast: boolean): void {
   const answer = reply as Partial<Stored> & Partial<Undone>;
   const isUndo = entry.path === "api/undo";
   if (isUndo) announcement.value = "Undone.";
+  if (isUndo && answer.what?.startsWith("class")) say("Your last change of classes was taken back.");
   if (!isLast || !answer.next) return;
   const next = answer.next;
   const now = screen.value?.question;

@@ -104,5 +104,13 @@ def test_classes_change_under_the_eyes_of_a_second_person_and_can_be_taken_back_
         bob.seen()
         bob.press("Backspace")  # the label that made the class
         until_offered(bob, "dog", "Katze", "fox")
+        bob.press("Shift+C")
+        bob.get("up-2").click()
+        bob.until_text("classes-result", "Moved")
+        bob.press("Escape")
+        until_offered(bob, "dog", "fox", "Katze")
+        bob.press("Backspace")
+        until_offered(bob, "dog", "Katze", "fox")
+        bob.until_text("toast", "taken back")
         assert session.record.effective == given
         bob.require_calm()
