@@ -74,6 +74,8 @@ class WarmProcess:
     def _start_if_needed(self) -> None:
         if self._process is not None and self._process.poll() is None:
             return
+        if self._process is not None:
+            self._socket.close()
         self._socket, theirs = socket.socketpair()
         environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
         path = os.pathsep.join((str(ROOT / "src"), str(ROOT), environment.get("PYTHONPATH", "")))

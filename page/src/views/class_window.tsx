@@ -86,34 +86,36 @@ export function ClassWindow() {
               </span>
               <span class="faint">{plural(each.count, "label")}</span>
               {keys[each.number] ? <kbd>{shownKey(keys[each.number] ?? "")}</kbd> : <kbd class="none">·</kbd>}
-              <button
-                type="button"
-                class="quiet"
-                aria-label={`Move ${each.name} up`}
-                data-testid={`up-${each.number}`}
-                disabled={place === 0}
-                onClick={() => move(place, place - 1)}
-              >
-                ↑
-              </button>
-              <button
-                type="button"
-                class="quiet"
-                aria-label={`Move ${each.name} down`}
-                disabled={place === alive.length - 1}
-                onClick={() => move(place, place + 1)}
-              >
-                ↓
-              </button>
-              <button
-                type="button"
-                aria-expanded={open === each.number}
-                data-testid={`open-${each.number}`}
-                onClick={() => setOpen(open === each.number ? null : each.number)}
-              >
-                {open === each.number ? "Close" : "Change"}
-                <span class="unseen"> {each.name}</span>
-              </button>
+              <span class="class-buttons">
+                <button
+                  type="button"
+                  class="quiet"
+                  aria-label={`Move ${each.name} up`}
+                  data-testid={`up-${each.number}`}
+                  disabled={place === 0}
+                  onClick={() => move(place, place - 1)}
+                >
+                  ↑
+                </button>
+                <button
+                  type="button"
+                  class="quiet"
+                  aria-label={`Move ${each.name} down`}
+                  disabled={place === alive.length - 1}
+                  onClick={() => move(place, place + 1)}
+                >
+                  ↓
+                </button>
+                <button
+                  type="button"
+                  aria-expanded={open === each.number}
+                  data-testid={`open-${each.number}`}
+                  onClick={() => setOpen(open === each.number ? null : each.number)}
+                >
+                  {open === each.number ? "Close" : "Change"}
+                  <span class="unseen"> {each.name}</span>
+                </button>
+              </span>
             </div>
             {open !== each.number && <Examples shown={each} />}
             {open === each.number && (
