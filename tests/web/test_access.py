@@ -82,7 +82,8 @@ def test_no_call_takes_the_name_of_another(team: Served) -> None:
             if path == "/api/login" or "annotator" not in query | set(fields.get("properties", {})):
                 continue
             values = {"annotator": "bob", "item": 1, "items": [1], "label": 1, "key": uuid.uuid4().hex, "name": "new",
-                      "what": "skipped", "labels": True}  # fmt: skip
+                      "what": "skipped", "labels": True, "number": 1, "into": 0, "order": [0, 1],
+                      "change": 1}  # fmt: skip
             sent = {name: value for name, value in values.items() if name in fields.get("properties", {})}
             answer = team.client.request(
                 method,

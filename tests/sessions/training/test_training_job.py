@@ -34,10 +34,10 @@ def attempted(folder: Path, n_classes: int = 10, **given: Any) -> dict[str, Any]
     ledger = lived(20)._ledger
     rows = np.array(list(ledger.answers))
     job = {
-        "kind": "train", "until": 20, "n_classes": n_classes, "learner": "quick", "seed": 0, "predictions": None,
-        "surrogate": OPTIONS, "encoder": None, "classes": list("0123456789"), "anchor": str(folder / "anchor"),
-        "features": str(folder / "features.npy"), "work": str(folder), "artifacts": str(folder / "artifacts"),
-        "path": [], **given,
+        "kind": "train", "until": 20, "n_classes": n_classes, "outputs": list(range(n_classes)), "learner": "quick",
+        "seed": 0, "predictions": None, "surrogate": OPTIONS, "encoder": None, "classes": list("0123456789"),
+        "anchor": str(folder / "anchor"), "features": str(folder / "features.npy"), "work": str(folder),
+        "artifacts": str(folder / "artifacts"), "path": [], **given,
     }  # fmt: skip
     write_job(folder / "job", job, {**ledger.to_arrays(), ROWS: rows, LABELS: Y[rows]})
     return attempt(folder / "job")
