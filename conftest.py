@@ -6,6 +6,7 @@ Those of the tutorial are scripts, and its commands count too: tests/test_tutori
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import suppress
@@ -20,6 +21,10 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 
 # Tests are small. Threads gain nothing there, and waiting for a busy core costs more than the work.
 torch.set_num_threads(1)
+
+# Tests start some two hundred processes, which would all compile the package again where bytecode is not to be kept.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser()],

@@ -100,6 +100,7 @@ class WarmProcess:
 def serve(asked: socket.socket) -> None:
     """Fork a process for each training that is asked for, and tell its number and how it ended."""
     import sklearn.linear_model  # noqa: F401
+    import torch._dynamo  # noqa: F401 - optimizers import it at their first step
 
     import understudy.learners.registry
     import understudy.sessions.training.training_job  # noqa: F401
