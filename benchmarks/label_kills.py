@@ -79,16 +79,18 @@ class Server:
         self.process = subprocess.Popen(
             command, start_new_session=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
-        while True:
-            if self.process.poll() is not None:
-                raise SystemExit(f"the server ended: {self.process.stderr.read().decode()}")  # type: ignore[union-attr]
-            try:
-                if httpx.get(f"{self.url}/api/status", timeout=5).json()["phase"] == "ready":
-                    break
-            except (httpx.HTTPError, ValueError, KeyError):
-                pass
-            time.sleep(0.05)
+        with httpx.Client(timeout=5) as http:  # to make one takes longer than to ask
+            while not self._is_ready(http):
+                if self.process.poll() is not None:
+                    raise SystemExit(f"the server ended: {self.process.stderr.read().decode()}")  # type: ignore[union-attr]
+                time.sleep(0.05)
         self.starts.append(time.perf_counter() - begun)
+
+    def _is_ready(self, http: httpx.Client) -> bool:
+        try:
+            return bool(http.get(f"{self.url}/api/status").json()["phase"] == "ready")
+        except (httpx.HTTPError, ValueError, KeyError):
+            return False
 
     def kill(self) -> None:
         assert self.process is not None

@@ -3,10 +3,14 @@
 import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
+
+if TYPE_CHECKING:
+    from tests.warm_training import WarmProcess
 
 # Before the package is imported for the first time. An int passes for a float, as it does for mypy.
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
@@ -50,14 +54,21 @@ settings.register_profile("understudy", derandomize=True, deadline=None)
 settings.load_profile("understudy")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _warm_training() -> Iterator[None]:
-    """Training processes are forked from one that has imported torch."""
+@pytest.fixture(scope="session")
+def warm() -> "Iterator[WarmProcess]":
+    """A process that has imported torch; it forks others, which begin at once."""
     from tests.warm_training import WarmProcess
+
+    made = WarmProcess()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm_training(warm: "WarmProcess") -> Iterator[None]:
+    """Training processes are forked from the warm one."""
     from understudy.sessions.training import trainer
 
-    warm = WarmProcess()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainer, "start_process", warm.start_training)
         yield
-    warm.close()

@@ -1,8 +1,10 @@
-"""Training processes that are forked from one that has imported everything, which spares seconds for each of them.
+"""Processes that are forked from one that has imported everything, which spares seconds for each of them.
 
 Tests start a hundred trainings, and to import torch takes longer than each of them. The forked process is like the one
 that `start_process` starts: of a session of its own, with its own priority, ended by SIGKILL or when its standard input
 closes. Tests of the process itself (`tests/sessions/training/test_trainer.py`) start the real one.
+
+Code that is to be killed, or to end its process, is run in the same way.
 """
 
 import json
@@ -54,17 +56,22 @@ class WarmProcess:
         """Stands in for `start_process`."""
         from understudy.sessions.training.trainer import ONE_THREAD, arguments_for
 
-        wanted = {
-            "arguments": arguments_for(folder, gently),
-            "environment": {**os.environ, **ONE_THREAD},
-            "folder": str(Path.cwd()),
-        }
+        return self._start({"arguments": arguments_for(folder, gently)}, ONE_THREAD, output.fileno())
+
+    def run(self, code: str, *arguments: object) -> int:
+        """How a process ends that runs this code, as `python -c` would with these arguments."""
+        process = self._start({"code": code, "arguments": ["-c", *map(str, arguments)]}, {}, 2)
+        with process.stdin:
+            return process.wait()
+
+    def _start(self, wanted: dict[str, object], variables: dict[str, str], output: int) -> ForkedProcess:
+        wanted |= {"environment": {**os.environ, **variables}, "folder": str(Path.cwd())}
         ours, theirs = os.pipe(), os.pipe()  # its standard input, and what is told of it
         with self._lock:
             self._start_if_needed()
             message = json.dumps(wanted).encode()
             header = len(message).to_bytes(8, "big")
-            socket.send_fds(self._socket, [header], [ours[0], output.fileno(), theirs[1]])
+            socket.send_fds(self._socket, [header], [ours[0], output, theirs[1]])
             self._socket.sendall(message)
         os.close(ours[0])
         os.close(theirs[1])
@@ -98,7 +105,7 @@ class WarmProcess:
 
 
 def serve(asked: socket.socket) -> None:
-    """Fork a process for each training that is asked for, and tell its number and how it ended."""
+    """Fork a process for each training or code that is asked for, and tell its number and how it ended."""
     import sklearn.linear_model  # noqa: F401
     import torch._dynamo  # noqa: F401 - optimizers import it at their first step
 
@@ -145,7 +152,7 @@ def _tell_ends(statuses: dict[int, int]) -> None:
 
 
 def _become(wanted: dict[str, object], stdin: int, output: int, status: int) -> None:
-    """Go on as the training process."""
+    """Go on as the training process, or as one that runs some code."""
     code = 1
     try:
         os.setsid()
@@ -158,13 +165,9 @@ def _become(wanted: dict[str, object], stdin: int, output: int, status: int) -> 
         os.environ.clear()
         os.environ.update(wanted["environment"])  # type: ignore[call-overload]
         os.chdir(str(wanted["folder"]))
-        from understudy.sessions.training import training_job, training_process
-
         arguments = wanted["arguments"]
         assert isinstance(arguments, list)
-        if "--gently" in arguments:
-            training_process.lower_priority()
-        code = training_job.main(arguments)
+        code = _train(arguments) if "code" not in wanted else _run(str(wanted["code"]), arguments)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
     except BaseException:
@@ -174,6 +177,20 @@ def _become(wanted: dict[str, object], stdin: int, output: int, status: int) -> 
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
+
+
+def _train(arguments: list[str]) -> int:
+    from understudy.sessions.training import training_job, training_process
+
+    if "--gently" in arguments:
+        training_process.lower_priority()
+    return training_job.main(arguments)
+
+
+def _run(code: str, arguments: list[str]) -> int:
+    sys.argv = arguments
+    exec(compile(code, "<code of a test>", "exec"), {"__name__": "__main__"})
+    return 0
 
 
 if __name__ == "__main__":

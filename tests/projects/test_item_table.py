@@ -1,8 +1,6 @@
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.sessions.label_data import image, images, pixels, prepared, texts
+from tests.warm_training import WarmProcess
 from understudy.data.embedding import embed
 from understudy.data.encoders import make_encoder
 from understudy.data.pinned_images import real_paths
@@ -51,7 +50,7 @@ def test_new_images_come_at_the_end_and_old_rows_stay(photos: Path) -> None:
     assert (again.added, again.pool.ids) == (0, opened.pool.ids)
 
 
-def test_a_kill_between_features_and_items_leaves_the_pool_as_it_was(photos: Path) -> None:
+def test_a_kill_between_features_and_items_leaves_the_pool_as_it_was(photos: Path, warm: WarmProcess) -> None:
     before = prepared(photos, encoder=SMALL)
     images(photos, ["a.png"], first=10)
     code = (
@@ -60,8 +59,7 @@ def test_a_kill_between_features_and_items_leaves_the_pool_as_it_was(photos: Pat
         "item_table.atomic_file = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "create_or_open(sys.argv[1]).prepare()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(photos)], check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert warm.run(code, photos) == -signal.SIGKILL
     assert len(list((before.folder / "features").glob("*.npy"))) == 2
     (photos / "a.png").unlink()
     images(photos, ["g.png"], first=11)  # what is new is another item by now

@@ -2,8 +2,6 @@ import json
 import os
 import signal
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.sessions.label_data import images, pixels, prepared, texts
+from tests.warm_training import WarmProcess
 from understudy.data.features import digest_of
 from understudy.errors import UnderstudyError, UsageError
 from understudy.projects.opening import create_or_open
@@ -187,7 +186,7 @@ def test_without_an_encoder_the_best_that_can_be_had_is_taken_and_named(photos: 
 
 
 @pytest.mark.parametrize("moment", ["start", "freeze", "end"])
-def test_a_kill_while_features_are_made_loses_nothing(photos: Path, moment: str) -> None:
+def test_a_kill_while_features_are_made_loses_nothing(photos: Path, moment: str, warm: WarmProcess) -> None:
     whole = prepared(photos, encoder=SMALL, project=photos.with_name("whole"))
     hooks = {
         "start": "project.prepare(lambda done, total: done == 3 and os.kill(os.getpid(), signal.SIGKILL))",
@@ -199,8 +198,7 @@ def test_a_kill_while_features_are_made_loses_nothing(photos: Path, moment: str)
         "from understudy.projects.opening import create_or_open\n"
         f"project = create_or_open(sys.argv[1], encoder={SMALL!r}, classes=['x'])\n{hooks[moment]}\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(photos)], check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert warm.run(code, photos) == -signal.SIGKILL
     project = create_or_open(photos)
     assert project.is_ready == (moment == "end")
     project.prepare()

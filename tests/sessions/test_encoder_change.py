@@ -1,8 +1,6 @@
 """Another encoder for a project that has labels: they stay, all else is made anew, and a kill loses nothing."""
 
 import json
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from typer.testing import CliRunner
 from tests.sessions.label_data import images, texts
 from tests.sessions.small_projects import copied, label_next, opened, require_in_step, stored_events
 from tests.waiting import wait_until
+from tests.warm_training import WarmProcess
 from understudy.cli import app
 from understudy.data.embedding import embed
 from understudy.data.encoders import make_encoder
@@ -127,14 +126,13 @@ list(encoder_change.change_encoder(folder, encoder, device="cpu"))
     ],
 )
 def test_a_kill_leaves_a_project_that_works(
-    tmp_path: Path, moment: str, encoder: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, moment: str, encoder: str, monkeypatch: pytest.MonkeyPatch, warm: WarmProcess
 ) -> None:
     monkeypatch.setenv("UNDERSTUDY_HOME", str(tmp_path / "home"))
     folder = copied(tmp_path / "p", taught=6)
     with opened(folder) as session:
         labels = session.record.effective
-    done = subprocess.run([sys.executable, "-c", KILLED, moment, str(folder), AFTER], capture_output=True, check=False)
-    assert done.returncode == 9, done.stderr
+    assert warm.run(KILLED, moment, folder, AFTER) == 9
     with opened(folder) as session:
         assert session.project.encoder == encoder
         assert session.record.effective == labels

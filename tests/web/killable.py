@@ -36,13 +36,12 @@ class Killable:
             )
 
     def until_ready(self) -> None:
-        while self.processes[-1].poll() is None:
-            try:
-                if httpx.get(f"{self.url}api/status", timeout=None).json()["phase"] == "ready":
-                    return
-            except httpx.HTTPError:
-                pass
-            time.sleep(0.1)
+        with httpx.Client(base_url=self.url, timeout=None) as client:
+            while self.processes[-1].poll() is None:
+                with suppress(httpx.HTTPError):
+                    if client.get("api/status").json()["phase"] == "ready":
+                        return
+                time.sleep(0.1)
         pytest.fail((self.project.parent / "server.txt").read_text())
 
     def kill(self) -> None:

@@ -50,7 +50,8 @@ def address_of(process: subprocess.Popen[str]) -> str:
 
 
 def wait_until_ready(url: str) -> None:
-    wait_until(lambda: httpx.get(f"{url}api/status", timeout=None).json()["phase"] == "ready")
+    with httpx.Client(base_url=url, timeout=None) as client:  # to make one takes longer than to ask
+        wait_until(lambda: client.get("api/status").json()["phase"] == "ready")
 
 
 def test_a_signal_ends_it_cleanly_and_what_was_said_is_there_again(tmp_path: Path) -> None:

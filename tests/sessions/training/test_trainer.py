@@ -94,7 +94,7 @@ def job_of(n: int, learner: str = "quick", **given: Any) -> TrainingJob:
 
 
 def test_a_training_gives_a_model_predictions_and_an_anchor_that_picks_as_one_made_here(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, warm: WarmProcess
 ) -> None:
     (bench.folder / "here").mkdir()
     (bench.folder / "here" / "json.py").write_text("raise SystemExit('this took the place of a module')")
@@ -124,6 +124,7 @@ def test_a_training_gives_a_model_predictions_and_an_anchor_that_picks_as_one_ma
         loaded.tell([row], Y[[row]])
         made.tell([row], Y[[row]])
 
+    monkeypatch.setattr(trainer_module, "start_process", warm.start_training)
     again = bench.trained(job)
     assert (again.predictions, again.model) == (report.predictions, report.model)
     assert again.anchor != report.anchor
@@ -140,10 +141,9 @@ def test_a_training_gives_a_model_predictions_and_an_anchor_that_picks_as_one_ma
 
 
 def test_a_process_that_other_tests_fork_trains_as_one_that_was_started(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, warm: WarmProcess
 ) -> None:
     started = bench.trained(job_of(20))
-    warm = WarmProcess()
     monkeypatch.setattr(trainer_module, "start_process", warm.start_training)
     forked = bench.trained(job_of(20))
     assert forked.predictions == started.predictions  # by the hash of their bytes
@@ -152,7 +152,6 @@ def test_a_process_that_other_tests_fork_trains_as_one_that_was_started(
     process = bench.asleep()
     bench.trainer.stop()
     assert not is_running(process)
-    warm.close()
 
 
 def test_only_a_large_set_up_needs_a_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +167,9 @@ def test_only_a_large_set_up_needs_a_process(bench: Bench, monkeypatch: pytest.M
     assert bench.trainer.running is None
 
 
-def test_a_process_that_dies_is_a_failure_with_a_reason_and_the_next_job_works(bench: Bench) -> None:
+def test_a_process_that_dies_is_a_failure_with_a_reason_and_the_next_job_works(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, warm: WarmProcess
+) -> None:
     make_setup(X, bench.folder / "work" / "setup", 10, OPTIONS)
     assert bench.trainer.prepare(10, OPTIONS) == bench.folder / "work" / "setup"  # at once: it is there
     assert bench.failed(job_of(20, OWN + "exiting")) == (
@@ -178,6 +179,7 @@ def test_a_process_that_dies_is_a_failure_with_a_reason_and_the_next_job_works(b
     bench.trainer.time_limit = 1.5
     assert "took longer than 1.5 s and was ended" in bench.failed(job_of(20, OWN + "sleeping"))
     bench.trainer.time_limit = 100
+    monkeypatch.setattr(trainer_module, "start_process", warm.start_training)
     assert "RuntimeError: stumbled over its own feet" in bench.failed(job_of(20, OWN + "raising"))
     assert "Traceback" in next((bench.folder / "work" / "jobs").glob("*/output.txt")).read_text()
     report = bench.trained(job_of(20, OWN + "even"))
