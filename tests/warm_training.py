@@ -42,6 +42,7 @@ class ForkedProcess:
                 raise subprocess.TimeoutExpired("training", timeout or 0)
             self.returncode = int(self._status.readline() or -signal.SIGKILL)  # nothing: the warm process has ended
             self._status.close()
+            self.stdin.close()
         return self.returncode
 
 
@@ -58,11 +59,13 @@ class WarmProcess:
 
         return self._start({"arguments": arguments_for(folder, gently)}, ONE_THREAD, output.fileno())
 
+    def start(self, code: str, *arguments: object) -> ForkedProcess:
+        """A process that runs this code, as `python -c` would with these arguments."""
+        return self._start({"code": code, "arguments": ["-c", *map(str, arguments)]}, {}, 2)
+
     def run(self, code: str, *arguments: object) -> int:
-        """How a process ends that runs this code, as `python -c` would with these arguments."""
-        process = self._start({"code": code, "arguments": ["-c", *map(str, arguments)]}, {}, 2)
-        with process.stdin:
-            return process.wait()
+        """How a process ends that runs this code."""
+        return self.start(code, *arguments).wait()
 
     def _start(self, wanted: dict[str, object], variables: dict[str, str], output: int) -> ForkedProcess:
         wanted |= {"environment": {**os.environ, **variables}, "folder": str(Path.cwd())}

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from filelock import FileLock
 
 from tests.experiments.small import LEARNER, SCHEDULE, dataset
 from tests.waiting import wait_until
+from tests.warm_training import WarmProcess
 from understudy import UnderstudyError
 from understudy.experiments import grid
 from understudy.experiments.compare import Comparison, compare
@@ -108,12 +110,13 @@ def test_repetitions_come_one_after_the_other_and_the_longest_first() -> None:
     assert [unit.repeats for unit in units_of(["margin"], range(5), 2)] == [(0, 1), (2, 3), (4,)]
 
 
-def test_two_processes_on_one_folder_at_once_give_what_one_gives(whole: Path, tmp_path: Path) -> None:
+def test_two_processes_on_one_folder_at_once_give_what_one_gives(
+    whole: Path, tmp_path: Path, warm: WarmProcess
+) -> None:
     out = tmp_path / "out"
-    players = [started(out, 1, "margin", "learning_loss") for _ in range(2)]
-    for player in players:
-        player.communicate()
-        assert player.returncode == 0
+    with ThreadPoolExecutor(2) as players:
+        ends = [players.submit(warm.run, PLAY, out, 1, "margin", "learning_loss") for _ in range(2)]
+        assert [end.result() for end in ends] == [0, 0]
     assert results(out) == results(whole)
     assert not (out / "errors").exists()
 
