@@ -30,6 +30,9 @@ PARTICIPLES: Final = (
 )
 VERBS: Final = {"embed", "seed", "need", "feed"}
 
+MAX_WITHOUT_NAMES: Final = 7  # arguments of a call
+TAKES_ANY_NUMBER: Final = {"Table", "call", "create_table", "describe_statuses", "numbered", "pack"}
+
 CLASSES_TWICE: Final[dict[str, str]] = {}  # name: why both may be called so
 
 
@@ -114,6 +117,18 @@ def test_a_class_name_means_one_thing() -> None:
     found = [line for name, lines in places.items() if len(lines) > 1 and name not in CLASSES_TWICE for line in lines]
     check(found, "classes of one name; give each its own, or a reason in CLASSES_TWICE")
     assert {name for name in CLASSES_TWICE if len(places[name]) < 2} == set(), "no longer needed in CLASSES_TWICE"
+
+
+def test_a_call_with_many_arguments_names_them() -> None:
+    found = []
+    for folder in ("src", "tests", "benchmarks", "examples"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and len(node.args) > MAX_WITHOUT_NAMES:
+                    name = ast.unparse(node.func)
+                    if name.rpartition(".")[2] not in TAKES_ANY_NUMBER:
+                        found.append(Line(path, node.lineno, f"{name}: {len(node.args)} arguments without names"))
+    check(found, "calls that do not explain themselves")
 
 
 class Uses:

@@ -24,16 +24,16 @@ def situation(seed: int = 0, tally: tuple[int, int] = (0, 0)) -> Any:
     probs = rng.dirichlet(np.full(C, 0.5), size=N).astype(np.float32)
     labels = rng.integers(C, size=N)
     return variants.Situation(
-        features,
-        labels,
-        C,
-        rng.choice(N, START, replace=False),
-        probs,
-        lambda: np.tanh(features.numpy()),
-        tally,
-        lambda k: variants.make_basis(features, k, variants.Seeded(seed, C)),
-        seed,
-        "cpu",
+        features=features,
+        labels=labels,
+        n_classes=C,
+        labelled=rng.choice(N, START, replace=False),
+        probs=probs,
+        hidden=lambda: np.tanh(features.numpy()),
+        tally=tally,
+        basis=lambda k: variants.make_basis(features, k, variants.Seeded(seed, C)),
+        seed=seed,
+        device="cpu",
     )
 
 

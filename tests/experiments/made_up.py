@@ -63,7 +63,8 @@ def made_up(
     ]
     if ceiling:
         rounds += [
-            round_of(plan, CEILING, repeat, 0, n, 0.97, [], np.random.default_rng(repeat)) for repeat in range(repeats)
+            round_of(plan, CEILING, repeat, 0, labels=n, accuracy=0.97, picks=[], rng=np.random.default_rng(repeat))
+            for repeat in range(repeats)
         ]
     whole = pa.Table.from_pylist([asdict(one) for one in rounds], schema=ROUND_COLUMNS)
     for name, schema in ((RESULTS, RESULT_COLUMNS), (TIMINGS, TIMING_COLUMNS)):
@@ -81,20 +82,23 @@ def run_of(plan: Plan, name: str, place: int, repeat: int) -> list[Round]:
     for number, labels in enumerate(plan.schedule):
         way = np.log(labels / plan.schedule[0]) / np.log(1 + plan.schedule[-1] / plan.schedule[0])
         accuracy = 0.5 + (0.42 - 0.012 * place) * way + rng.normal(0, 0.004)
-        out.append(round_of(plan, name, repeat, number, labels, accuracy, order[before:labels].tolist(), rng))
+        picks = order[before:labels].tolist()
+        out.append(round_of(plan, name, repeat, number, labels=labels, accuracy=accuracy, picks=picks, rng=rng))
         before = labels
     return out
 
 
 def round_of(
-    plan: Plan, name: str, repeat: int, number: int, labels: int, accuracy: float, picks: list[int], rng: Any
+    plan: Plan, name: str, repeat: int, number: int, *, labels: int, accuracy: float, picks: list[int], rng: Any
 ) -> Round:
     c = len(plan.classes)
     share = rng.dirichlet(np.full(c, 30.0))
     return Round(
-        plan.dataset, name, repeat, number, labels, accuracy, [accuracy] * c, 0.2 * (1 - accuracy), 0.3, 0.5,
-        None if number == 0 else accuracy - 0.1, (share * labels).astype(int).tolist(), picks,
-        [0.0] * len(picks), None if number == 0 else [bool(row % 3) for row in picks], "{}", 0.5, 0.001,
-        10.0 ** -rng.uniform(1, 4), 10**8, 0, 1, "a machine", json.dumps({"torch": "2.11", "understudy": "0"}),
-        "2026-01-02T03:04:05+00:00",
+        dataset=plan.dataset, strategy=name, repeat=repeat, round=number, labels=labels,
+        accuracy=accuracy, class_accuracy=[accuracy] * c, ece=0.2 * (1 - accuracy), brier=0.3, log_loss=0.5,
+        asked_accuracy=None if number == 0 else accuracy - 0.1, class_counts=(share * labels).astype(int).tolist(),
+        picks=picks, scores=[0.0] * len(picks), was_right=None if number == 0 else [bool(row % 3) for row in picks],
+        memory="{}", train_seconds=0.5, predict_seconds=0.001, choose_seconds=10.0 ** -rng.uniform(1, 4),
+        peak_memory=10**8, peak_device_memory=0, together=1, device="a machine",
+        versions=json.dumps({"torch": "2.11", "understudy": "0"}), finished="2026-01-02T03:04:05+00:00",
     )  # fmt: skip

@@ -12,7 +12,7 @@ from understudy.experiments.plan import Plan, check_schedule, default_schedule, 
 
 
 def plan(schedule: tuple[int, ...] = (10, 20), seed: int = 0) -> Plan:
-    return Plan("digits", "d1", ("a", "b"), 100, 20, "modern", schedule, seed)
+    return Plan("digits", "d1", ("a", "b"), pool_rows=100, test_rows=20, learner="modern", schedule=schedule, seed=seed)
 
 
 def test_large_pools_have_the_papers_schedule_and_it_may_be_asked_for() -> None:

@@ -28,7 +28,7 @@ from understudy.experiments.results import (
     file_name,
 )
 
-PLAN = Plan("small", "d1", ("a", "b", "c"), 100, 20, "modern", (9, 14, 20), 0)
+PLAN = Plan("small", "d1", ("a", "b", "c"), pool_rows=100, test_rows=20, learner="modern", schedule=(9, 14, 20))
 
 
 def begun(folder: Path, **also: Any) -> RoundStore:

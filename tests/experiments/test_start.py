@@ -174,7 +174,7 @@ def test_schedules_without_a_shared_start_double() -> None:
 @pytest.mark.parametrize("start", [1, -1])
 def test_another_start_is_refused(start: Any) -> None:
     with pytest.raises(UnderstudyError, match="start must be 0 or None"):
-        Plan("digits", "d1", ("a", "b"), 100, 20, "modern", (10, 20), 0, start)
+        Plan("digits", "d1", ("a", "b"), pool_rows=100, test_rows=20, learner="modern", schedule=(10, 20), start=start)
 
 
 def test_the_command_takes_it(tmp_path: Path) -> None:

@@ -33,7 +33,10 @@ def test_the_papers_head_has_the_papers_settings() -> None:
     head = make_learner("paper")
     assert isinstance(head, Head)
     assert (head.hidden, head.activation, head.dropout, head.scaling) == ((300, 300, 300), "tanh", 0, "none")
-    assert head.recipe == Recipe("sgd", 0.01, 0.9, 5e-4, 30, 100, "step", 0.1, 10, 0.0)
+    assert head.recipe == Recipe(
+        optimiser="sgd", learning_rate=0.01, momentum=0.9, weight_decay=5e-4, batch_size=30, epochs=100,
+        schedule="step", gamma=0.1, step_every=10, label_smoothing=0.0,
+    )  # fmt: skip
     slow = make_learner("paper_slow")
     assert isinstance(slow, Head)
     assert slow.recipe == Recipe(gamma=0.9)

@@ -63,7 +63,8 @@ def numbers(session: Session) -> dict[str, object]:
 
 
 def imported(labels: list[ImportedLabel], new_classes: tuple[str, ...]) -> Imported:
-    return Imported(labels, new_classes, 0, 0, Tally(), Tally(), Tally(), Tally())
+    nothing = dict.fromkeys(("not_in_pool", "ambiguous", "broken", "no_text"), Tally())
+    return Imported(labels, new_classes, unlabelled=0, repeated=0, **nothing)
 
 
 # -- keys -------------------------------------------------------------------------------------------------

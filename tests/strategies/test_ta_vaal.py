@@ -18,7 +18,16 @@ from understudy.strategies.ta_vaal import TaVaal
 from understudy.strategies.view import PoolView
 
 SMALL: dict[str, Any] = {"iterations": 2, "batch_size": 8, "latent": 3}
-GAME = Game(1.0, 1.0, 1, 1, 3, 8, 5e-4, "mean")
+GAME = Game(
+    beta=1.0,
+    adversary_weight=1.0,
+    vae_steps=1,
+    adversary_steps=1,
+    latent=3,
+    batch_size=8,
+    learning_rate=5e-4,
+    kl="mean",
+)
 
 
 def folded(told: Players, rank: float) -> Players:

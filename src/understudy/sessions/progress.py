@@ -60,7 +60,8 @@ def _by_class(state: SessionState, labels: Mapping[int, int]) -> list[ClassScore
         right, n = guesses.count(label), len(guesses)
         low, high = wilson(right, n) if n else (None, None)
         predicted = sum(guess == label for _, guess in pairs)
-        found.append(ClassScore(label, right, n, right / n if n else None, low, high, predicted))
+        accuracy = right / n if n else None
+        found.append(ClassScore(label, right, audited=n, accuracy=accuracy, low=low, high=high, predicted=predicted))
     return found
 
 
