@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -117,6 +117,19 @@ def test_a_class_name_means_one_thing() -> None:
     found = [line for name, lines in places.items() if len(lines) > 1 and name not in CLASSES_TWICE for line in lines]
     check(found, "classes of one name; give each its own, or a reason in CLASSES_TWICE")
     assert {name for name in CLASSES_TWICE if len(places[name]) < 2} == set(), "no longer needed in CLASSES_TWICE"
+
+
+def test_no_function_is_there_for_tests_alone() -> None:
+    words: Counter[str] = Counter()
+    for path in files():
+        words.update(re.findall(r"\w+", path.read_text()))
+    found = [
+        Line(path, node.lineno, f"def {node.name}")
+        for module, path, node in functions()
+        # Commands and routes are called by their decorators, migrations by alembic.
+        if words[node.name] < 2 and not node.decorator_list and "migrations" not in module and node.name != "__dir__"
+    ]
+    check(found, "functions that nothing but a test uses")
 
 
 def test_a_call_with_many_arguments_names_them() -> None:

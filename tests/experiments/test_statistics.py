@@ -21,7 +21,6 @@ from understudy.experiments.statistics import (
     labels_saved,
     labels_to_reach,
     log_area,
-    mean_and_deviation,
     nemenyi_distance,
     paired_difference,
     paired_differences,
@@ -55,20 +54,6 @@ def noisy(repeats: int, names: str = "random margin badge", seed: int = 0, step:
 
 
 # Single strategies
-
-
-def test_mean_and_deviation_are_those_of_each_budget() -> None:
-    values = noisy(4).accuracy["margin"]
-    mean, deviation = mean_and_deviation(values)
-    for i, column in enumerate(values.T):
-        assert mean[i] == pytest.approx(sum(column) / 4)
-        assert deviation[i] == pytest.approx(sqrt(sum((x - mean[i]) ** 2 for x in column) / 3))
-
-
-def test_a_single_repetition_has_no_deviation() -> None:
-    mean, deviation = mean_and_deviation(np.array([[0.5, 0.7]]))
-    assert mean.tolist() == [0.5, 0.7]
-    assert np.isnan(deviation).all()
 
 
 def test_areas_are_sums_of_trapezoids() -> None:

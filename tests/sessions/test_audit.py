@@ -238,13 +238,6 @@ def test_without_answers_there_is_no_accuracy() -> None:
     assert score(np.eye(2), {}) == Score(0, 0, None, 0.0, 1.0)
 
 
-def test_what_is_missing_moves_the_accuracy_at_most_between_two_bounds() -> None:
-    scored = score(np.eye(2)[[0, 0, 1, 1]], {0: 0, 1: 0, 2: 1, 3: 0})
-    assert scored.if_missing(0) == (0.75, 0.75)
-    assert scored.if_missing(1) == (0.6, 0.8)
-    assert score(np.eye(2), {}).if_missing(0) == (0.0, 1.0)
-
-
 def test_leaving_out_bad_items_leaves_an_unbiased_score_of_the_others() -> None:
     right, bad = [1, 0, 1, 1, 0, 1], {1, 5}
     found = []

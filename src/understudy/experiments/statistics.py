@@ -56,13 +56,6 @@ def by_area(curves: Curves) -> list[str]:
     return sorted(curves.accuracy, key=lambda name: (role_of(name, curves.accuracy), -float(curves.area(name).mean())))
 
 
-def mean_and_deviation(values: Float[np.ndarray, "r t"]) -> tuple[Float[np.ndarray, "t"], Float[np.ndarray, "t"]]:
-    """Mean and sample standard deviation over repetitions at each budget; NaN for the latter with a single one."""
-    if len(values) == 1:
-        return values[0], np.full(values.shape[1], np.nan)
-    return values.mean(0), values.std(0, ddof=1)
-
-
 def log_area(curves: Curves, strategy: str) -> Float[np.ndarray, "r"]:
     """The mean accuracy over the logarithm of the labels, so that every doubling of the labels has the same weight."""
     if curves.schedule[0] < 1:

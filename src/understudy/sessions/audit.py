@@ -110,12 +110,6 @@ class Score:
     low: float
     high: float
 
-    def if_missing(self, n: int) -> tuple[float, float]:
-        """The accuracy if `n` audit items without an answer, skipped ones say, were all wrong, and all right."""
-        if self.n + n == 0:
-            return 0.0, 1.0
-        return self.right / (self.n + n), (self.right + n) / (self.n + n)
-
 
 @dataclass(frozen=True)
 class Change:
