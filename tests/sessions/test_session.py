@@ -63,8 +63,10 @@ def numbers(session: Session) -> dict[str, object]:
 
 
 def imported(labels: list[ImportedLabel], new_classes: tuple[str, ...]) -> Imported:
-    nothing = dict.fromkeys(("not_in_pool", "ambiguous", "broken", "no_text"), Tally())
-    return Imported(labels, new_classes, unlabelled=0, repeated=0, **nothing)
+    return Imported(
+        labels, new_classes, unlabelled=0, repeated=0,
+        not_in_pool=Tally(), ambiguous=Tally(), broken=Tally(), no_text=Tally(),
+    )  # fmt: skip
 
 
 # -- keys -------------------------------------------------------------------------------------------------
