@@ -19,6 +19,7 @@ import {
   leased,
   liveAway,
   locked,
+  me,
   refusedCount,
   say,
   sendAway,
@@ -82,7 +83,9 @@ function count(): void {
 export async function open(project: string): Promise<void> {
   if (box) return;
   holdTab(tab);
-  box = new Outbox(localStorage, project, tab);
+  // Where one server has several projects, two of them may have the same name; each has a path of its own.
+  const path = me.value?.several ? location.pathname : "";
+  box = new Outbox(localStorage, project + path, tab);
   sender = new Sender(
     box,
     { post: (path, body) => post(path, body), idOf: async (item) => (await get<ItemCard>(`api/items/${item}`)).id },

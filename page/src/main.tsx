@@ -14,6 +14,7 @@ import "./css/windows.css";
 import "./css/label.css";
 import "./css/cards.css";
 import "./css/pages.css";
+import "./css/projects.css";
 import "./css/narrow.css";
 import type { Me, Status } from "./types.ts";
 import { sentence } from "./words.ts";
@@ -23,6 +24,7 @@ import { GridView } from "./views/grid.tsx";
 import { LabelView } from "./views/label.tsx";
 import { ProgressView } from "./views/progress.tsx";
 import { ReviewView } from "./views/review.tsx";
+import { ProjectsView } from "./views/projects.tsx";
 import { Banner, Nav, TopBar } from "./views/topbar.tsx";
 import { Preparing, Welcome } from "./views/welcome.tsx";
 import { Help, RefusedWindow, SettingsWindow } from "./views/windows.tsx";
@@ -57,6 +59,8 @@ function App() {
       </main>
     );
   if (!who) return null;
+  if (who.several === "list")
+    return who.login ? <Welcome login onReady={() => void first()} /> : <ProjectsView onLogin={() => askAgain(who)} />;
   if (annotator.value === null || (locked.value && who.login))
     return <Welcome login={who.login} onReady={(given, raise) => void begin(given, raise)} />;
   if (!now) return null;
@@ -125,6 +129,11 @@ async function leave(): Promise<void> {
   location.reload();
 }
 
+/** The list of projects lacks some: give the password once more, which is that of all. */
+function askAgain(who: Me): void {
+  me.value = { ...who, login: true };
+}
+
 function inTheWay(failure: Failure | null, error: unknown): { heading: string; words: string } {
   if (failure?.trouble === "locked")
     return {
@@ -141,6 +150,11 @@ function inTheWay(failure: Failure | null, error: unknown): { heading: string; w
 async function first(): Promise<void> {
   try {
     const who = await get<Me>("api/me");
+    if (who.several === "list") {
+      me.value = who;
+      trouble.value = null;
+      return;
+    }
     const known = who.annotator ?? (who.login ? null : name.value || null);
     if (!who.login || who.annotator !== null) take(await get<Status>("api/status"));
     me.value = who;

@@ -1,5 +1,26 @@
 // What the server answers, field by field: the dataclasses of understudy/sessions/replies.py.
 
+/** A project of several under one server, as their list shows it. */
+export interface ListedProject {
+  name: string;
+  address: string;
+  kind: string;
+  phase: string;
+  done: number;
+  labelled: number;
+  total: number;
+  accuracy: number | null;
+  interval: [number, number] | null;
+  online: string[];
+  to_do: string[];
+  reason: string | null;
+}
+
+export interface ProjectList {
+  projects: ListedProject[];
+  more: boolean;
+}
+
 export interface Shown {
   item: number;
   id: string;
@@ -268,4 +289,5 @@ export interface Me {
   annotator: string | null;
   login: boolean;
   fixed: boolean;
+  several?: string; // only where a server has several projects: "project", or "list" for the list of them
 }

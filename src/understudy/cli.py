@@ -1,6 +1,7 @@
 """The command line: each command parses, calls one function, and prints."""
 
 import json
+import os
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -289,8 +290,12 @@ def report(
 
 @app.command()
 def label(
-    source: Annotated[
-        str | None, typer.Argument(metavar="[PATH]", help="A folder of images, a table, a data set, or a project.")
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH]...",
+            help="A folder of images, a table, a data set, or a project; several are served together.",
+        ),
     ] = None,
     classes: Annotated[str | None, typer.Option(metavar="A,B,...", help="More can be added while labelling.")] = None,
     classes_file: Annotated[Path | None, typer.Option(help="A file with one class name per line.")] = None,
@@ -313,7 +318,20 @@ def label(
     ] = None,
     allow_host: Annotated[
         str | None,
-        typer.Option(metavar="NAME,...", help="More names by which the page may be called, of a reverse proxy say."),
+        typer.Option(metavar="NAME,...", help="More names by which the page may be called."),
+    ] = None,
+    certfile: Annotated[Path | None, typer.Option(help="A certificate in PEM: the page is served over HTTPS.")] = None,
+    keyfile: Annotated[
+        Path | None,
+        typer.Option(help="Its key, unless it is in the same file; the key's password in UNDERSTUDY_KEY_PASSWORD."),
+    ] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where people find the page behind a reverse proxy: https://HOST/label/."),
+    ] = None,
+    trust_proxy: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS,...", help="Reverse proxies whose X-Forwarded-For and -Proto are believed."),
     ] = None,
     new_links: Annotated[
         bool, typer.Option("--new-links", help="Issue new login links; the old ones stop working.")
@@ -384,61 +402,101 @@ def label(
 ) -> None:
     """Label items in the browser. Each answer teaches the surrogate, which chooses the next item.
 
-    The project is stored beside the data. The same command continues where it was stopped.
+    The project is stored beside the data. The same command continues where it was stopped. Several paths
+    are served together, with a list of them.
     """
-    if source is None and project is None and not demo:
+    if not sources and project is None and not demo:
         raise UsageError("there is nothing to label; give a PATH, or --demo to try it on digits")
     from understudy.data.columns import parse_columns
     from understudy.learners.registry import make_feature_learner
     from understudy.projects.opening import create_or_open
+    from understudy.projects.project import Project
     from understudy.sessions.opening import check_begin
-    from understudy.web.access import access_for, check_access
-    from understudy.web.server import Address, check_address, serve
+    from understudy.web.access import Access, access_for, check_access
+    from understudy.web.certificates import PASSWORD_VARIABLE
+    from understudy.web.server import Links, address_for, check_address, serve
+    from understudy.web.several_server import serve_several
 
     _find_modules_here()
     if learner is not None:
         make_feature_learner(learner)  # one that cannot be used would only fail at the first training
-    check_access(host, annotators, password, allow_host)  # before anything is created
-    check_address(Address(host, port))
-    opened = create_or_open(
-        source,
-        project=project,
-        classes=None if classes is None else [name.strip() for name in classes.split(",")],
-        classes_file=classes_file,
-        encoder=encoder,
-        store=store,
-        demo=demo,
-        columns=None if columns is None else parse_columns(columns),
-        folder_labels=folder_labels,
-        ask_folders=_ask_about_folders,
-        check_begin=partial(check_begin, predictions=predictions),
-        device=device,
-        audit_share=audit_share,
-        agreement_share=agreement_share,
-        lease_seconds=None if lease_minutes is None else 60 * lease_minutes,
-        learner=learner,
-        retrain_growth=retrain_growth,
-        retrain_at_most=retrain_at_most,
-        basis_size=basis_size,
-        seed=seed,
-    )
-    # Before the page is there: a download is shown here, and people are asked where only a weak encoder can be had.
-    opened.settle_encoder(typer.confirm if sys.stdin.isatty() and sys.stdout.isatty() else None)
-    serve(
-        opened,
-        enter=lambda: access_for(
-            opened.folder,
+    options: dict[str, Any] = {
+        "project": project, "classes": classes, "classes_file": classes_file, "encoder": encoder, "store": store,
+        "demo": demo or None, "columns": columns, "folder_labels": folder_labels, "audit_share": audit_share,
+        "agreement_share": agreement_share, "lease_minutes": lease_minutes, "learner": learner,
+        "retrain_growth": retrain_growth, "retrain_at_most": retrain_at_most, "basis_size": basis_size, "seed": seed,
+        "predictions": predictions,
+    }  # fmt: skip
+    if sources is not None and len(sources) > 1:
+        _refuse_project_options(options)
+    # All of this before anything is made.
+    way = address_for(
+        host, port, certfile=certfile, keyfile=keyfile, key_password=os.environ.get(PASSWORD_VARIABLE),
+        public=public_url, trusted=trust_proxy,
+    )  # fmt: skip
+    check_access(host, annotators, password, allow_host, way.proxy.public)
+    check_address(way)
+
+    def open_project(source: str | None) -> Project:
+        opened = create_or_open(
+            source,
+            project=project,
+            classes=None if classes is None else [name.strip() for name in classes.split(",")],
+            classes_file=classes_file,
+            encoder=encoder,
+            store=store,
+            demo=demo,
+            columns=None if columns is None else parse_columns(columns),
+            folder_labels=folder_labels,
+            ask_folders=_ask_about_folders,
+            check_begin=partial(check_begin, predictions=predictions),
+            device=device,
+            audit_share=audit_share,
+            agreement_share=agreement_share,
+            lease_seconds=None if lease_minutes is None else 60 * lease_minutes,
+            learner=learner,
+            retrain_growth=retrain_growth,
+            retrain_at_most=retrain_at_most,
+            basis_size=basis_size,
+            seed=seed,
+        )
+        # Before the page is there: a download is shown here, and people are asked where only a weak encoder can be had.
+        opened.settle_encoder(typer.confirm if sys.stdin.isatty() and sys.stdout.isatty() else None)
+        return opened
+
+    def enter(folder: Path) -> tuple[Access, Links]:
+        return access_for(
+            folder,
             host,
             annotators=annotators,
             password=password,
             new_links=new_links,
             allow_host=allow_host,
-        ),
-        address=Address(host, port),
+            public=way.proxy.public,
+        )
+
+    if sources is not None and len(sources) > 1:
+        serve_several(sources, open_project=open_project, enter=enter, address=way, browser=browser, say=typer.echo)
+        return
+    opened = open_project(sources[0] if sources else None)
+    serve(
+        opened,
+        enter=lambda: enter(opened.folder),
+        address=way,
         predictions=predictions,
         browser=browser,
         say=typer.echo,
     )
+
+
+def _refuse_project_options(options: dict[str, Any]) -> None:
+    """Options that say how one project is made do not go with several: nobody could tell which is meant."""
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is about one project, and several are given; begin that one alone "
+                f"with it, or change it with: understudy settings PROJECT"
+            )
 
 
 @app.command()

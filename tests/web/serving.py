@@ -1,5 +1,6 @@
 """Serving a session in a thread, as the command does in a process."""
 
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from understudy.projects.opening import create_or_open
 from understudy.sessions.opening import open_session
 from understudy.sessions.session import Session
 from understudy.web.access import Access
+from understudy.web.behind_proxy import ProxyRule
+from understudy.web.certificates import Certificate
 from understudy.web.server import Address, Server, listen, make_server
 from understudy.web.session_holder import SessionHolder
 
@@ -34,18 +37,34 @@ class Served:
 
 
 @contextmanager
-def served(session: Session | SessionHolder, access: Access | None = None, port: int = 0) -> Iterator[Served]:
-    """A server on a free port, or on this one, stopped at the end."""
+def served(
+    session: Session | SessionHolder,
+    access: Access | None = None,
+    port: int = 0,
+    *,
+    certificate: Certificate | None = None,
+    proxy: ProxyRule | None = None,
+) -> Iterator[Served]:
+    """A server on a free port, or on this one, stopped at the end. With a certificate, its client believes that one."""
     holder = session if isinstance(session, SessionHolder) else SessionHolder(session)
-    listening = listen(Address(port=port))
-    server = make_server(holder, Access() if access is None else access)
+    address = Address(port=port, certificate=certificate, proxy=ProxyRule() if proxy is None else proxy)
+    server = make_server(holder, Access() if access is None else access, address)
+    with running(server, address) as found:
+        yield found
+
+
+@contextmanager
+def running(server: Server, address: Address) -> Iterator[Served]:
+    """A server, listening until the end."""
+    listening = listen(address)
+    trusted = address.certificate and ssl.create_default_context(cafile=str(address.certificate.certfile))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    url = f"http{'s' if trusted else ''}://127.0.0.1:{listening.getsockname()[1]}"
     try:
         while not server.started:
             time.sleep(0.005)
-        with httpx.Client(base_url=url, timeout=None) as client:
+        with httpx.Client(base_url=url, timeout=None, verify=trusted or True) as client:
             yield Served(url, client, server)
     finally:
         server.should_exit = True

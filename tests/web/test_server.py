@@ -43,7 +43,7 @@ def labelling(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[st
 def address_of(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     for line in process.stdout:
-        if found := re.search(r"label at (http://\S+)", line):
+        if found := re.search(r"label at (https?://\S+)", line):
             return found.group(1)
     assert process.stderr is not None
     pytest.fail(f"no address: {process.stderr.read()}")

@@ -1,6 +1,6 @@
 // The numbers that are always on the page.
 import { BalanceBars, Spark } from "../charts.tsx";
-import { VIEWS, away, counted, curve, dialog, locked, refusedCount, sendAway, status, view, waiting } from "../state.ts";
+import { VIEWS, away, counted, curve, dialog, locked, me, refusedCount, sendAway, status, view, waiting } from "../state.ts";
 import type { View } from "../state.ts";
 import { outbox } from "../desk.ts";
 import { trainingWords } from "../training.ts";
@@ -64,7 +64,17 @@ export function TopBar() {
   const tone = training.state === "failed" ? "bad" : training.state === "running" ? "busy" : "idle";
   return (
     <header class="top">
-      <a class="brand" href="#/label" title={`Understudy: ${now.project}`}>
+      <a
+        class="brand"
+        href={me.value?.several ? "../../" : "#/label"}
+        data-testid="brand"
+        title={me.value?.several ? `${now.project}: to all projects` : `Understudy: ${now.project}`}
+      >
+        {me.value?.several && (
+          <svg class="up" viewBox="0 0 24 24" width="16" height="16" aria-hidden="true">
+            <path d="M15 5l-7 7 7 7" />
+          </svg>
+        )}
         <svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true">
           <rect width="32" height="32" rx="8" />
           <path d="M9 8v9a7 7 0 0 0 14 0V8" />

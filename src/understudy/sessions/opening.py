@@ -1,5 +1,6 @@
 """Opening a project for labelling: its log, the record that follows from it, and the surrogate."""
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -40,11 +41,12 @@ def open_session(
     progress: Callable[[int, int], None] | None = None,
     quiet: bool = True,
     clock: Callable[[], float] = time.monotonic,
+    turn: threading.Semaphore | None = None,
 ) -> Session:
     """The session of a project, and the only one: a second is refused. Features that are missing are made first.
 
     `predictions`: a file of those of a model one already has; the surrogate starts from them. `progress` is called
-    with how many items are prepared, of how many.
+    with how many items are prepared, of how many. Sessions that share a `turn` train one after another.
     """
     require_log(project.folder, project.store_url, project.identity)
     log = EventLog.open(project.store_url, project.identity)
@@ -61,7 +63,7 @@ def open_session(
             record = Record.from_events(events)
         new = _new_events(project, record)
         events += log.append(*new) if new else []
-        trainer = Trainer(project.work, Artifacts(project.artifacts), project.features_path)
+        trainer = Trainer(project.work, Artifacts(project.artifacts), project.features_path, turn=turn)
         trainer.prepare(*setup_options(project, len(project.pool)))
         replay = replay_events(events)
         models = Models(project, replay.record, replay.ledger)
@@ -79,6 +81,13 @@ def open_session(
         session.close()
         raise
     return session
+
+
+def check_free(project: Project) -> None:
+    """Refuse a project that another server has open, or whose log is lost, before anything else is done with it."""
+    require_log(project.folder, project.store_url, project.identity)
+    with closing(EventLog.open(project.store_url, project.identity)) as log:
+        log.lock()
 
 
 def check_begin(begin: ProjectBegin, predictions: Path | None = None) -> None:

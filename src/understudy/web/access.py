@@ -1,7 +1,6 @@
 """Access control: host names, tokens, passwords, and names that cannot be forged."""
 
 import ipaddress
-import re
 import socket
 import threading
 import time
@@ -14,10 +13,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from understudy.errors import UsageError
+from understudy.web.public_url import HOST_NAME, PublicUrl, is_address
 from understudy.web.tokens import Tokens
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-HOST_NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 FREE_TRIES: Final = 5
 MAX_WAIT: Final = 60.0  # seconds between two tries of one address
 MAX_ADDRESSES: Final = 1000  # addresses with wrong passwords
@@ -78,7 +77,8 @@ class Access:
 
     `hosts`: the names it may be called by. With `by_address` any IP address will do, too: a stranger can point a name
     at this machine and so let a browser call it from a page of theirs, but not an address. `annotators`: whose links
-    count.
+    count. `origin`: that of the public address, where there is one; pages of it are ours. `home`: the path under which
+    all pages of this server are, where cookies are valid.
     """
 
     hosts: frozenset[str] = LOOPBACK
@@ -87,6 +87,8 @@ class Access:
     annotators: tuple[str, ...] = ()
     password: bool = False
     tries: Tries = field(default_factory=Tries)
+    origin: str = ""
+    home: str = "/"
 
     @property
     def is_open(self) -> bool:
@@ -96,7 +98,7 @@ class Access:
     def is_host(self, host: str) -> bool:
         """Whether a Host header names this server."""
         name = name_in(host)
-        return name in self.hosts or (self.by_address and _is_address(name))
+        return name in self.hosts or (self.by_address and is_address(name))
 
     def visitor(self, headers: Mapping[str, str]) -> Visitor | None:
         """Who sent a request with these headers; None for a stranger."""
@@ -122,10 +124,13 @@ def access_for(
     password: str | None = None,
     new_links: bool = False,
     allow_host: str | None = None,
+    public: PublicUrl | None = None,
 ) -> tuple[Access, dict[str, str | None]]:
     """The rule that was asked for, and the tokens of personal links by name, None where one was given before."""
-    names, hosts = check_access(host, annotators, password, allow_host)
+    names, hosts = check_access(host, annotators, password, allow_host, public)
     rule = Access(hosts, by_address=not is_loopback(host))
+    if public is not None:
+        rule = replace(rule, origin=public.origin, home=f"{public.prefix}/")
     if not names and password is None:
         return rule, {}
     tokens = Tokens(folder)
@@ -136,7 +141,11 @@ def access_for(
 
 
 def check_access(
-    host: str, annotators: str | None, password: str | None, allow_host: str | None = None
+    host: str,
+    annotators: str | None,
+    password: str | None,
+    allow_host: str | None = None,
+    public: PublicUrl | None = None,
 ) -> tuple[tuple[str, ...], frozenset[str]]:
     """Names and hosts, or one line that says why these do not go together. Nothing is made yet."""
     if annotators is not None and password is not None:
@@ -145,14 +154,22 @@ def check_access(
         raise UsageError("a password has 1 to 256 characters")
     names = () if annotators is None else tuple(check_names(annotators))
     more = frozenset() if allow_host is None else _check_hosts(allow_host)
-    return names, more | allowed_hosts(host, guarded=bool(names) or password is not None)
+    guarded = bool(names) or password is not None
+    if public is not None:
+        if public.host not in LOOPBACK and not guarded:
+            raise UsageError(
+                f"at {public} others could reach this project; give --annotators ann,bob for a personal link each, "
+                f"or --password for one password"
+            )
+        more |= {public.host}
+    return names, more | allowed_hosts(host, guarded=guarded)
 
 
 def _check_hosts(names: str) -> frozenset[str]:
     """The names in `a.example,b.example`."""
     listed = [name.strip().lower().rstrip(".") for name in names.split(",")]
     for name in listed:
-        if not (HOST_NAME.fullmatch(name) or _is_address(name)):
+        if not (HOST_NAME.fullmatch(name) or is_address(name)):
             raise UsageError(f"--allow-host takes host names without a port, with commas between; got {names!r}")
     return frozenset(listed)
 
@@ -195,12 +212,13 @@ def client_network(address: str) -> str:
     return str(found) if found.is_loopback else str(ipaddress.ip_network((found, 64), strict=False))
 
 
-def _is_address(name: str) -> bool:
+def plain_address(address: str) -> str:
+    """The address as it is usually written, an IPv4 one in IPv6's clothes as IPv4."""
     try:
-        ipaddress.ip_address(name.partition("%")[0])
+        found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return False
-    return True
+        return address
+    return str(getattr(found, "ipv4_mapped", None) or found)
 
 
 def is_wildcard(host: str) -> bool:

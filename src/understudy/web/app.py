@@ -48,6 +48,7 @@ def create_app(session: Session | SessionHolder, access: Access | None = None) -
         lifespan=watched,
     )
     app.state.holder, app.state.access, app.state.live, app.state.contents = holder, rule, live, Contents()
+    app.state.is_listed = False  # whether it is one of several, which have a list
     for module in (decisions, views, files, people):
         app.include_router(module.router)
     _add_page(app, rule)
@@ -61,9 +62,10 @@ def _add_page(app: FastAPI, access: Access) -> None:
 
     def show(request: Request) -> Response:
         token = request.query_params.get("token")
-        if request.url.path == "/" and token is not None:
+        path = request.scope["path"]  # without the prefix of a proxy
+        if path == "/" and token is not None:
             return enter_by_link(request, access, token)
-        return serve_file(page[request.url.path])
+        return serve_file(page[path])
 
     for address in page:
         app.add_route(address, show, methods=["GET"], include_in_schema=False)

@@ -6,14 +6,19 @@ uvicorn waits for ever for the first request of a connection. A few hundred sile
 import asyncio
 import ipaddress
 import json
-from typing import Final
+import ssl
+from collections.abc import Callable
+from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from understudy.web.access import client_network
+from understudy.web.access import client_network, plain_address
+from understudy.web.certificates import RenewedContext
 from understudy.web.guard import HEADERS
 
-HEAD_SECONDS: Final = 10.0  # seconds for what stands before the body of a request
+HEAD_SECONDS: Final = 10.0  # for what stands before the body of a request
+HANDSHAKE_SECONDS: Final = 10.0  # for what TLS says before the first request
+GOODBYE_SECONDS: Final = 2.0  # for the other side to say that it heard the end of TLS
 MAX_CONNECTIONS: Final = 500
 MAX_PER_CLIENT: Final = 64  # connections of one address; a page has a handful
 MAX_FROM_LOOPBACK: Final = 128  # this machine, or all who come through its reverse proxy
@@ -25,12 +30,17 @@ class Connection(H11Protocol):
 
     head_due: asyncio.TimerHandle | None = None
     home: str = ""
+    proxies: frozenset[str] = frozenset()  # whose connections are those of many; their calls are counted instead
+
+    def __init__(self, *args: Any, proxies: frozenset[str] = frozenset(), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.proxies = proxies
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.home = client_network(self.client[0]) if self.client else ""
-        same = sum(isinstance(other, Connection) and other.home == self.home for other in self.connections)
-        if len(self.connections) > MAX_CONNECTIONS or same > max_connections_of(self.home):
+        address = self.client[0] if self.client else ""
+        self.home = client_network(address)
+        if _are_too_many(self.connections, self.home, is_proxy=plain_address(address) in self.proxies):
             self.refuse(503, "too many connections; close some, or try again in a moment")
         else:
             self.expect_head()
@@ -78,6 +88,77 @@ class Connection(H11Protocol):
         if self.is_idle() or not self.cycle.response_started:  # else it would end up in the middle of an answer
             self.transport.write(_last_words(status, detail))
         self.transport.close()
+
+
+class Handshake(asyncio.Protocol):
+    """A connection that is still being encrypted: counted like any other, and hung up if that takes too long.
+
+    asyncio would say nothing of it until it is encrypted, so a crowd that never gets there would not be counted.
+    """
+
+    def __init__(self, *, tls: RenewedContext, make: Callable[..., Any], **of_server: Any) -> None:
+        self.tls = tls
+        self.connection: Connection = make(**of_server)
+        self.waiting: set[Any] = self.connection.connections
+        self.home = ""
+        self.early: list[bytes] = []  # what came before the connection could hear it
+        self.transport: asyncio.Transport | None = None
+        self.is_over = False
+        self.task: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        transport.pause_reading()  # what comes next is for TLS to read
+        self.transport = transport
+        address = str((transport.get_extra_info("peername") or ("",))[0])
+        self.home = client_network(address)
+        self.waiting.add(self)
+        if _are_too_many(self.waiting, self.home, is_proxy=plain_address(address) in self.connection.proxies):
+            transport.abort()  # in words it could only be said in the clear
+        else:
+            self.task = self.connection.loop.create_task(self.encrypt(transport))
+
+    def data_received(self, data: bytes) -> None:
+        self.early.append(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.waiting.discard(self)
+        self.transport = None
+        if self.is_over:  # it was lost in the very moment when the connection took over
+            self.connection.connection_lost(exc)
+
+    async def encrypt(self, transport: asyncio.Transport) -> None:
+        """Let the connection take over as soon as it is encrypted."""
+        try:
+            encrypted = await self.connection.loop.start_tls(
+                transport, self, self.tls.first, server_side=True,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS, ssl_shutdown_timeout=GOODBYE_SECONDS,
+            )  # fmt: skip
+        except (OSError, ssl.SSLError):  # too late, or it is not TLS that they speak
+            transport.abort()
+            return
+        finally:
+            gone = self.transport is None
+            self.waiting.discard(self)
+        if encrypted is None or gone:
+            return
+        self.is_over = True
+        encrypted.set_protocol(self.connection)
+        self.connection.connection_made(encrypted)
+        for data in self.early:
+            self.connection.data_received(data)
+
+    def shutdown(self) -> None:
+        """End it: the server stops."""
+        if self.transport is not None:
+            self.transport.abort()
+
+
+def _are_too_many(connections: set[Any], home: str, *, is_proxy: bool) -> bool:
+    """Whether there are too many connections in all, or of this client."""
+    if len(connections) > MAX_CONNECTIONS:
+        return True
+    same = sum(getattr(other, "home", None) == home for other in connections)
+    return not is_proxy and same > max_connections_of(home)
 
 
 def max_connections_of(home: str) -> int:

@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -100,11 +100,17 @@ class Guard:
                 "this server is not called by that name; use the address that it printed, or have it started with "
                 "--allow-host NAME",
             )
+        here = scope.get("root_path", "")
+        if here and path.startswith(f"{here}/"):  # the router would take the prefix off a second time
+            return error_response(404, "there is nothing at this address")
+        if path == "":  # the address of a folder without its last sign, under which nothing relative would be found
+            query = scope["query_string"].decode("latin-1")
+            return RedirectResponse(f"{here}/{query and '?'}{query}", 307)
         if path in self.page:
             return None
         if headers.get("sec-fetch-site", "none") not in OWN_SITES:
             return error_response(403, "calls from other sites are refused")
-        if method not in ("GET", "HEAD") and not _is_own_origin(headers.get("origin"), host):
+        if method not in ("GET", "HEAD") and not self.is_own_origin(headers.get("origin"), host):
             return error_response(403, "calls from other sites are refused")
         visitor = self.access.visitor(headers)
         if visitor is None and not (path in WITHOUT_TOKEN and self.access.password):
@@ -114,6 +120,13 @@ class Guard:
         if method == "POST" and _media_type(headers.get("content-type", "")) != wanted and _is_call(scope):
             return error_response(415, f"send this as Content-Type: {wanted}")
         return None
+
+    def is_own_origin(self, origin: str | None, host: str) -> bool:
+        """Whether a page of this very server asks; programs other than browsers send no Origin."""
+        if origin is None or (self.access.origin and origin.lower() == self.access.origin):
+            return True
+        scheme, _, rest = origin.partition("://")
+        return scheme in ("http", "https") and name_in(host) != "" and rest.lower() == host.lower()
 
     def say_how_to_enter(self) -> str:
         if self.access.password:
@@ -155,14 +168,6 @@ class Guard:
 def _is_call(scope: Scope) -> bool:
     """Whether there is a call like this; if not, that is what should be said of it."""
     return any(route.matches(scope)[0] is Match.FULL for route in scope["app"].router.routes)
-
-
-def _is_own_origin(origin: str | None, host: str) -> bool:
-    """Whether a page of this very server asks; programs other than browsers send no Origin."""
-    if origin is None:
-        return True
-    scheme, _, rest = origin.partition("://")
-    return scheme in ("http", "https") and name_in(host) != "" and rest.lower() == host.lower()
 
 
 def _media_type(content_type: str) -> str:

@@ -24,9 +24,9 @@ PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><tit
 
 def enter_by_link(request: Request, access: Access, token: str) -> Response:
     """Turn the token of a personal link into a cookie, and take it out of the address bar."""
-    tokens = access.tokens
+    tokens, here = access.tokens, f"{request.scope.get('root_path', '')}/"
     if tokens is None:
-        return RedirectResponse("/", 303)
+        return RedirectResponse(here, 303)
     owner = tokens.owner_of_link(token, access.annotators)  # a login's cookie is not a link
     if owner is None:
         return PlainTextResponse("This link is not valid here. Ask for a new one.\n", 401)
@@ -34,16 +34,16 @@ def enter_by_link(request: Request, access: Access, token: str) -> Response:
     name = None if known is None else known.name
     coming = f"{tokens.cookie}_coming"
     if not _is_ours(request, known is not None or coming in request.cookies):
-        page = _page_to_same_link(token, owner, again="again" in request.query_params)
-        _set_cookie(page, request, coming, "1", ENTRY_SECONDS)
+        page = _page_to_same_link(here, token, owner, again="again" in request.query_params)
+        _set_cookie(page, request, coming, "1", ENTRY_SECONDS, access.home)
         return page
     if name not in (None, owner) and request.query_params.get("instead") != name:
-        text = f'This browser labels as {escape(str(name))}. <a href="/">Stay {escape(str(name))}</a>, or:'
-        address = f"/?token={quote(token)}&amp;instead={quote(str(name), safe='')}"
+        text = f'This browser labels as {escape(str(name))}. <a href="{here}">Stay {escape(str(name))}</a>, or:'
+        address = f"{here}?token={quote(token)}&amp;instead={quote(str(name), safe='')}"
         return HTMLResponse(PAGE.format(refresh="", text=text, address=address, owner=escape(owner)))
-    answer = RedirectResponse("/", 303)
-    give_cookie(answer, request, tokens.cookie, token)
-    answer.delete_cookie(coming, path="/", httponly=True, samesite="strict")
+    answer = RedirectResponse(here, 303)
+    give_cookie(answer, request, access, token)
+    answer.delete_cookie(coming, path=access.home, httponly=True, samesite="strict")
     return answer
 
 
@@ -53,26 +53,27 @@ def _is_ours(request: Request, has_cookie: bool) -> bool:
     return has_cookie if site is None else site in OWN_SITES
 
 
-def _page_to_same_link(token: str, owner: str, *, again: bool) -> HTMLResponse:
+def _page_to_same_link(here: str, token: str, owner: str, *, again: bool) -> HTMLResponse:
     """A page that opens the link from here. By itself only once: a browser without cookies would never get on."""
-    address = f"/?token={quote(token)}&amp;again"
+    address = f"{here}?token={quote(token)}&amp;again"
     refresh = "" if again else f'<meta http-equiv="refresh" content="0; url={address}">'
     text = "This page needs cookies, to know who you are." if again else "One moment."
     return HTMLResponse(PAGE.format(refresh=refresh, text=text, address=address, owner=escape(owner)))
 
 
-def give_cookie(answer: Response, request: Request, name: str, token: str) -> None:
-    """Set the cookie that identifies this browser from now on."""
-    _set_cookie(answer, request, name, token, LOGIN_SECONDS)
+def give_cookie(answer: Response, request: Request, access: Access, token: str) -> None:
+    """Set the cookie that identifies this browser from now on, in a project that has tokens."""
+    if access.tokens is not None:
+        _set_cookie(answer, request, access.tokens.cookie, token, LOGIN_SECONDS, access.home)
 
 
-def _set_cookie(answer: Response, request: Request, name: str, value: str, seconds: int) -> None:
+def _set_cookie(answer: Response, request: Request, name: str, value: str, seconds: int, path: str) -> None:
     """A cookie that no script reads and no other site sends."""
     answer.set_cookie(
         name,
         value,
         max_age=seconds,
-        path="/",
+        path=path,
         httponly=True,
         samesite="strict",
         secure=request.url.scheme == "https",

@@ -1,20 +1,23 @@
 """The server of a project: finds a port, prints the address, and shuts down cleanly."""
 
+import asyncio
 import logging
 import signal
 import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 import torch
 import uvicorn
+from starlette.types import ASGIApp
 
 from understudy.defaults import FIRST_PORT
 from understudy.errors import UnderstudyError, UsageError
@@ -24,8 +27,11 @@ from understudy.sessions.replies import AuditPlan
 from understudy.sessions.session import Session
 from understudy.web.access import Access, is_loopback, is_wildcard
 from understudy.web.app import create_app
-from understudy.web.connections import Connection
+from understudy.web.behind_proxy import ProxyRule, parse_proxies
+from understudy.web.certificates import Certificate, RenewedContext, find_certificate
+from understudy.web.connections import Connection, Handshake
 from understudy.web.live_status import LiveStatus
+from understudy.web.public_url import parse_public_url
 from understudy.web.session_holder import SessionHolder
 
 USUAL_PORTS: Final = range(FIRST_PORT, FIRST_PORT + 11)
@@ -42,16 +48,18 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen. Without a port the first free one from 8000 on is taken."""
+    """Where to listen, and how people come there. Without a port the first free one from 8000 on is taken."""
 
     host: str = "127.0.0.1"
     port: int | None = None
+    certificate: Certificate | None = None  # with one, HTTPS is spoken
+    proxy: ProxyRule = field(default_factory=ProxyRule)
 
 
 class Server(uvicorn.Server):
     """uvicorn, ended by a signal without a trace, and not held up by open streams."""
 
-    def __init__(self, config: uvicorn.Config, live: LiveStatus) -> None:
+    def __init__(self, config: uvicorn.Config, live: Iterable[LiveStatus]) -> None:
         super().__init__(config)
         self.live = live
 
@@ -72,12 +80,13 @@ class Server(uvicorn.Server):
         self.handle_exit(number, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.live.end()
+        for live in self.live:
+            live.end()
         await super().shutdown(sockets)
 
 
 class Preparation:
-    """A session opened in a thread, while the page already says how far it is."""
+    """A session opened in a thread of its own, or in that of others too, while the page already says how far it is."""
 
     def __init__(self, open_it: Callable[[Progress], Session], holder: SessionHolder) -> None:
         self.open_it, self.holder = open_it, holder
@@ -130,7 +139,7 @@ def serve(
     """
     place = Address() if address is None else address
     listening = listen(place)
-    url = base_url(listening, place.host)
+    url = public_url(listening, place)
 
     def open_it(progress: Progress) -> Session:
         session = open_session(project, predictions=predictions, progress=progress)
@@ -152,11 +161,13 @@ def serve(
         preparation.under_way.wait(SECONDS_BEFORE_BROWSER)
         if preparation.error is None:
             access, links = enter()
-            server = make_server(holder, access)
+            server = make_server(holder, access, place)
             preparation.failed = lambda: setattr(server, "should_exit", True)
             server.should_exit = preparation.error is not None  # it may have failed just now
             announce(url, links, say)
-            if browser and is_loopback(place.host) and not links:  # elsewhere it is others who label
+            for line in about_the_way(listening, place):
+                say(line)
+            if browser and opens_here(place) and not links:
                 webbrowser.open(url)
             server.run([listening])
     finally:
@@ -167,22 +178,50 @@ def serve(
     say("stopped; every answer is stored, and the same command goes on")
 
 
-def make_server(holder: SessionHolder, access: Access) -> Server:
+def make_server(holder: SessionHolder, access: Access, address: Address | None = None) -> Server:
+    """The server of one project."""
     app = create_app(holder, access)
+    return build_server(app, [app.state.live], Address() if address is None else address)
+
+
+def build_server(app: ASGIApp, live: Iterable[LiveStatus], address: Address) -> Server:
+    """uvicorn with our limits; with TLS and behind a proxy where the address says so."""
+    connect: Callable[..., asyncio.Protocol] = partial(Connection, proxies=address.proxy.trusted)
+    if address.certificate is not None:
+        connect = partial(Handshake, tls=RenewedContext(address.certificate), make=connect)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="understudy: %(message)s")
     config = uvicorn.Config(
-        app,
+        address.proxy.wrap(app),
         log_config=None,
         log_level="error",  # a client that speaks no HTTP is not our news
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # forwarded addresses are not trusted
+        proxy_headers=False,  # forwarded addresses are believed by `behind_proxy` or not at all
         ws="none",
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         timeout_keep_alive=30,
-        http=Connection,
+        http=connect,  # type: ignore[arg-type]  # called like a class
     )
-    return Server(config, app.state.live)
+    return Server(config, live)
+
+
+def address_for(
+    host: str,
+    port: int | None,
+    *,
+    certfile: Path | None = None,
+    keyfile: Path | None = None,
+    key_password: str | None = None,
+    public: str | None = None,
+    trusted: str | None = None,
+) -> Address:
+    """Where to listen and how people come there, as it was asked for; all of it is checked, nothing is made."""
+    certificate = find_certificate(certfile, keyfile, key_password)
+    rule = ProxyRule(
+        None if public is None else parse_public_url(public),
+        frozenset() if trusted is None else parse_proxies(trusted),
+    )
+    return Address(host, port, certificate, rule)
 
 
 def check_address(place: Address) -> None:
@@ -219,10 +258,31 @@ def listen(place: Address, usual: Sequence[int] = USUAL_PORTS) -> socket.socket:
     )
 
 
-def base_url(listening: socket.socket, host: str) -> str:
+def public_url(listening: socket.socket, address: Address) -> str:
+    """Where people find the page: the public address that was given, or this machine's."""
+    if address.proxy.public is not None:
+        return str(address.proxy.public)
+    return base_url(listening, address.host, "http" if address.certificate is None else "https")
+
+
+def base_url(listening: socket.socket, host: str, scheme: str = "http") -> str:
     """The address as people type it."""
     shown = own_address() if is_wildcard(host) else host
-    return f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
+    return f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
+
+
+def about_the_way(listening: socket.socket, address: Address) -> Iterator[str]:
+    """What whoever runs the server should know of the way to it: where a proxy finds it, a certificate that ends."""
+    if address.certificate is not None:
+        yield from address.certificate.warnings()
+    if address.proxy.public is not None:
+        here = base_url(listening, address.host, "http" if address.certificate is None else "https")
+        yield f"  the proxy finds it at {here}"
+
+
+def opens_here(address: Address) -> bool:
+    """Whether the page is for a browser of this machine; elsewhere it is others who label."""
+    return address.proxy.public is None and is_loopback(address.host)
 
 
 def own_address() -> str:

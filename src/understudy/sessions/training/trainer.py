@@ -16,8 +16,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -45,6 +45,7 @@ from understudy.sessions.training.training_job import (
 )
 
 MAX_SECONDS: Final = 4 * 3600.0  # a training may take
+SECONDS_BETWEEN_LOOKS: Final = 0.1  # whether a training that waits for its turn was stopped
 MAX_OUTPUT_BYTES: Final = 4096  # of a process's output that are looked at when it fails
 SMALL_SETUP: Final = 100_000  # rows times basis points: made here before a process has started
 ONE_THREAD: Final = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -106,10 +107,18 @@ class TrainingRun:
 
 
 class Trainer:
-    """Runs jobs in processes, one at a time."""
+    """Runs jobs in processes, one at a time. Trainers that share a `turn` train one after another."""
 
-    def __init__(self, work: Path, artifacts: Artifacts, features: Path, time_limit: float = MAX_SECONDS) -> None:
+    def __init__(
+        self,
+        work: Path,
+        artifacts: Artifacts,
+        features: Path,
+        time_limit: float = MAX_SECONDS,
+        turn: threading.Semaphore | None = None,
+    ) -> None:
         self.work, self.artifacts, self.features, self.time_limit = work, artifacts, features, time_limit
+        self.turn = threading.Semaphore() if turn is None else turn
         self._run: TrainingRun | None = None
         self._lock = threading.Lock()
         artifacts.tidy()
@@ -205,9 +214,25 @@ class Trainer:
         # What this process can import, that one can too: `module:name` in the current folder, say.
         about["path"] = [str(Path(path).absolute()) for path in sys.path]
         write_job(folder, about, inputs)
-        result = self._wait(run, folder, gently=about["kind"] == "train")
+        if about["kind"] == "train":
+            with self._own_turn(run):
+                result = self._wait(run, folder, gently=True)
+        else:
+            result = self._wait(run, folder, gently=False)
         shutil.rmtree(folder, ignore_errors=True)
         return result
+
+    @contextmanager
+    def _own_turn(self, run: TrainingRun) -> Iterator[None]:
+        """Wait until no other trainer of the same turn trains; the time that a training takes counts from then on."""
+        while not self.turn.acquire(timeout=SECONDS_BETWEEN_LOOKS):
+            if run.is_stopped:
+                raise UnderstudyError("training was stopped")
+        try:
+            run.started_at = time.monotonic()
+            yield
+        finally:
+            self.turn.release()
 
     def _wait(self, run: TrainingRun, folder: Path, gently: bool) -> dict[str, Any]:
         """The result of a process, `gently` while people label."""
