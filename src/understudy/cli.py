@@ -309,7 +309,11 @@ def label(
         int | None, typer.Option(min=1, max=65535, help=f"The first free one from {defaults.FIRST_PORT} if not given.")
     ] = None,
     annotators: Annotated[
-        str | None, typer.Option(metavar="ANN,BOB", help="A personal login link for each of these people.")
+        str | None,
+        typer.Option(
+            metavar="ANN,BOB:ROLE,...",
+            help="A personal login link for each; role: annotator, reviewer or owner. The first is owner if nobody is.",
+        ),
     ] = None,
     allow_host: Annotated[
         str | None,
@@ -392,13 +396,14 @@ def label(
     from understudy.learners.registry import make_feature_learner
     from understudy.projects.opening import create_or_open
     from understudy.sessions.opening import check_begin
+    from understudy.sessions.people_changes import read_people
     from understudy.web.access import access_for, check_access
     from understudy.web.server import Address, check_address, serve
 
     _find_modules_here()
     if learner is not None:
         make_feature_learner(learner)  # one that cannot be used would only fail at the first training
-    check_access(host, annotators, password, allow_host)  # before anything is created
+    wanted, _ = check_access(host, annotators, password, allow_host)  # before anything is created
     check_address(Address(host, port))
     opened = create_or_open(
         source,
@@ -433,9 +438,11 @@ def label(
             password=password,
             new_links=new_links,
             allow_host=allow_host,
+            people=read_people(opened),
         ),
         address=Address(host, port),
         predictions=predictions,
+        people=None if annotators is None and password is None else wanted,
         browser=browser,
         say=typer.echo,
     )
@@ -522,6 +529,40 @@ def classes(
         return
     console = Console()
     console.print(classes_table(rows))
+    if line:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def people(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="A project's folder, or the data it lies beside.")],
+    change: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CHANGE]...",
+            help="add NAME [ROLE], rename NAME NEW-NAME, role NAME ROLE, retire NAME, return NAME, or undo. "
+            "Roles: annotator, reviewer, owner.",
+        ),
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="The project's database, if it is not a file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+) -> None:
+    """Show the people of a project, or change one. While it is served, change them on its page."""
+    from understudy.sessions.people_changes import change_people, list_people, people_as_rows, people_table
+
+    line = ""
+    if change:
+        record, line = change_people(project, change, store=store)
+    else:
+        record = list_people(project, store=store)
+    rows = people_as_rows(record)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    console = Console()
+    console.print(people_table(rows))
     if line:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ import httpx
 
 from understudy.projects.opening import create_or_open
 from understudy.sessions.opening import open_session
+from understudy.sessions.people import Role
 from understudy.sessions.session import Session
 from understudy.web.access import Access
 from understudy.web.server import Address, Server, listen, make_server
@@ -54,10 +55,12 @@ def served(session: Session | SessionHolder, access: Access | None = None, port:
 
 
 @contextmanager
-def opened(folder: Path, source: str | Path = "digits", **settings: Any) -> Iterator[Session]:
+def opened(
+    folder: Path, source: str | Path = "digits", people: Mapping[str, Role | None] | None = None, **settings: Any
+) -> Iterator[Session]:
     """A session of a new project, on the digits if nothing else is said."""
     project = create_or_open(source, project=folder / "project", folder_labels=False, **{"basis_size": 50} | settings)
-    session = open_session(project)
+    session = open_session(project, people=people)
     try:
         yield session
     finally:

@@ -64,14 +64,19 @@ def test_a_token_in_the_query_opens_the_page_only(team: Served) -> None:
     assert "path=/" in cookie
     with_cookie = {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
     team.client.cookies.clear()
-    assert team.client.get("/api/me", headers=with_cookie).json() == {"annotator": "ann", "login": False, "fixed": True}
+    assert team.client.get("/api/me", headers=with_cookie).json() == {
+        "annotator": "ann", "person": "ann", "role": "owner", "login": False, "fixed": True
+    }  # fmt: skip
     assert team.client.get("/api/items/0/content", headers=with_cookie).status_code == 200
     assert team.client.get("/?token=wrong").status_code == 401
     assert "set-cookie" not in team.client.get("/?token=wrong").headers
 
 
 def test_no_call_takes_the_name_of_another(team: Served) -> None:
-    """Every call that names an annotator, in its body or its query, found by its own description."""
+    """Every call that names an annotator, in its body or its query, found by its own description.
+
+    What others did an owner may read; test_roles.py sees to who else may not.
+    """
     described = team.client.get("/openapi.json", headers=team.bearer("ann")).json()
     tried = 0
     for path, methods in described["paths"].items():
@@ -79,11 +84,11 @@ def test_no_call_takes_the_name_of_another(team: Served) -> None:
             query = {p["name"] for p in call.get("parameters", []) if p["in"] == "query"}
             body = call.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
             fields = described["components"]["schemas"][body["$ref"].rpartition("/")[2]] if body else {}
-            if path == "/api/login" or "annotator" not in query | set(fields.get("properties", {})):
+            if path in ("/api/login", "/api/history") or "annotator" not in query | set(fields.get("properties", {})):
                 continue
             values = {"annotator": "bob", "item": 1, "items": [1], "label": 1, "key": uuid.uuid4().hex, "name": "new",
-                      "what": "skipped", "labels": True, "number": 1, "into": 0, "order": [0, 1],
-                      "change": 1}  # fmt: skip
+                      "what": "skipped", "labels": True, "number": 1, "into": 2, "order": [1], "change": 1,
+                      "person": "ann"}  # fmt: skip
             sent = {name: value for name, value in values.items() if name in fields.get("properties", {})}
             answer = team.client.request(
                 method,
@@ -99,13 +104,13 @@ def test_no_call_takes_the_name_of_another(team: Served) -> None:
     assert team.client.get("/api/live?annotator=bob", headers=team.bearer("ann")).status_code == 403
 
 
-def test_a_token_counts_only_while_its_owner_is_an_annotator(session: Session, tmp_path: Path) -> None:
+def test_a_token_counts_only_while_its_owner_is_let_in(session: Session, tmp_path: Path) -> None:
     tokens = Tokens(tmp_path)
-    links = tokens.links_for(["ann", "bob"])
+    links = tokens.links_for(["ann", "eve"])
     with served(session, Access(tokens=Tokens(tmp_path), annotators=("ann",))) as again:
         status = {name: again.client.get("/api/status", headers={"Authorization": f"Bearer {token}"}).status_code
                   for name, token in links.items()}  # fmt: skip
-    assert status == {"ann": 200, "bob": 401}
+    assert status == {"ann": 200, "eve": 401}
 
 
 def test_links_survive_a_restart_and_are_kept_as_hashes_for_the_owner_only(tmp_path: Path) -> None:
@@ -131,13 +136,17 @@ def test_a_spoilt_file_of_tokens_is_said_and_not_overwritten(tmp_path: Path) -> 
 
 def test_a_password_lets_in_under_a_name_that_then_is_fixed(behind_password: Served) -> None:
     client = behind_password.client
-    assert client.get("/api/me").json() == {"annotator": None, "login": True, "fixed": False}
+    assert client.get("/api/me").json() == {
+        "annotator": None, "person": None, "role": None, "login": True, "fixed": False
+    }  # fmt: skip
     assert client.get("/api/status").status_code == 401
-    assert client.post("/api/login", json={"annotator": "ann", "password": "wrong"}).status_code == 401
-    answer = client.post("/api/login", json={"annotator": "ann", "password": "open sesame"})
-    assert (answer.status_code, answer.json()) == (200, {"annotator": "ann"})
-    assert client.get("/api/me").json() == {"annotator": "ann", "login": False, "fixed": True}
-    assert client.post("/api/next", json={"annotator": "ann"}).status_code == 200
+    assert client.post("/api/login", json={"annotator": "gil", "password": "wrong"}).status_code == 401
+    answer = client.post("/api/login", json={"annotator": "gil", "password": "open sesame"})
+    assert (answer.status_code, answer.json()) == (200, {"annotator": "gil"})
+    assert client.get("/api/me").json() == {
+        "annotator": "gil", "person": "gil", "role": "annotator", "login": False, "fixed": True
+    }  # fmt: skip
+    assert client.post("/api/next", json={"annotator": "gil"}).status_code == 200
     assert client.post("/api/next", json={"annotator": "bob"}).status_code == 403
     cookie = dict(client.cookies)
     assert client.post("/api/logout", json={}).status_code == 200
