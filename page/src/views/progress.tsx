@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Failure, get, post } from "../api.ts";
 import { Curve } from "../charts.tsx";
 import { decideElsewhere } from "../desk.ts";
-import { annotator, away, classes, counted, say, status, styles } from "../state.ts";
+import { annotator, away, classes, counted, dialog, may, say, status, styles } from "../state.ts";
 import { trainingWords } from "../training.ts";
 import { number, percent, plural, seconds, sentence } from "../words.ts";
 import type { Agreement, ClassScore, Confusion, Person, Progress } from "../types.ts";
@@ -24,7 +24,7 @@ function PutBack({ what, name }: { what: "skipped" | "dont_know"; name: string }
   const putBack = () => decideElsewhere("api/put-back", { what }, { item: null, id: null }, `${name} items put back`);
   return (
     <button type="button" data-testid={`put-back-${name}`} onClick={putBack}>
-      Put back
+      {may("reviewer") ? "Put back" : "Put back mine"}
     </button>
   );
 }
@@ -318,7 +318,8 @@ export function ProgressView() {
             <button
               type="button"
               data-testid="train-now"
-              disabled={now.training.state === "running" || away.value}
+              disabled={now.training.state === "running" || away.value || !may("owner")}
+              title={may("owner") ? "" : "Owners of the project start trainings; others start by themselves"}
               onClick={() => void train()}
             >
               Train now
@@ -368,7 +369,14 @@ export function ProgressView() {
         </ul>
       </section>
       <section class="panel people">
-        <h2>People</h2>
+        <div class="panel-head">
+          <h2>{may("reviewer") ? "People" : "You"}</h2>
+          {may("owner") && (
+            <button type="button" data-testid="open-people" onClick={() => (dialog.value = "people")}>
+              Change people
+            </button>
+          )}
+        </div>
         {progress.people.length > 0 ? (
           <People people={progress.people} />
         ) : (
@@ -393,7 +401,7 @@ export function ProgressView() {
             <b>{number(now.flagged)}</b> flagged
           </li>
           <li>
-            <b>{number(now.suspicious)}</b> to review {now.suspicious > 0 && <a href="#/review">Review</a>}
+            <b>{number(now.suspicious)}</b> to review {now.suspicious > 0 && may("reviewer") && <a href="#/review">Review</a>}
           </li>
         </ul>
       </section>

@@ -162,6 +162,8 @@ def _change_person(person: ProjectPerson, data: Mapping[str, Any]) -> ProjectPer
     values: dict[str, Any] = {name: data[name] for name in ("name", "role", "retired") if name in data}
     if "name" in values:
         values["former_names"] = tuple(dict.fromkeys((*person.former_names, person.name)))
+    if may(data.get("role", "annotator"), "reviewer"):
+        values["is_added"] = True  # who may do more than annotators is let in by that
     details = {name: value for name, value in data.items() if name not in OWN_FIELDS}
     return replace(person, **values, details={**person.details, **details})
 
