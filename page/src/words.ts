@@ -18,7 +18,7 @@ export const lookAlike = (name: string, numbers: readonly number[], nameOf: (num
 
 /** What each role may do, each all that those before it may. */
 export const ROLE_WORDS = {
-  annotator: "Annotator: labels",
+  annotator: "Annotator: labels items",
   reviewer: "Reviewer: also settles what others labelled",
   owner: "Owner: also changes classes, people and settings, imports and exports",
 };

@@ -12,8 +12,10 @@ from tests.sessions.small_projects import opened
 from understudy.cli import app
 from understudy.data.class_names import find_look_alike
 from understudy.errors import Conflict, NotFound, UsageError
+from understudy.labels.formats import format_named, read_labels
 from understudy.labels.imported_labels import ImportedLabel, gather_entries
 from understudy.projects.opening import create_or_open
+from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.log.events import Event, Kind
 from understudy.sessions.opening import open_session
 from understudy.sessions.people import PeopleTable, check_person_name, may, require_free_name
@@ -300,6 +302,29 @@ def test_an_import_under_a_former_name_is_of_the_same_person(team: Session) -> N
     team.import_labels(gather_entries(entries, team.record.classes), "ann")
     assert [list(team.record.labels[row]) for row in (7, 8, 9)] == [["bob"], ["bob"], ["zoe"]]
     assert team.record.people.role_of("zoe") == "annotator"
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "labelstudio"])
+def test_exports_name_people_as_today_and_come_back_to_the_same_persons(team: Session, form: str) -> None:
+    rows = [item for item in (team.next("bob").item, team.next("ann").item) if item is not None]
+    for row, who in zip(rows, ("bob", "ann"), strict=True):
+        team.label(row, 3, who, f"l{row}")
+    before = b"".join(format_named(form).write(collect_labels(team.record, team.project.pool)))
+    change(team, person="bob", name="Rob")
+    after = b"".join(format_named(form).write(collect_labels(team.record, team.project.pool)))
+    assert (b"Rob" in before, b"Rob" in after) == (False, True)
+    pool = team.project.pool
+    for exported in (before, after):
+        found = read_labels(exported, form, pool.ids, items=pool.items, classes=team.record.classes)
+        assert team.import_labels(found, "ann") == {"added": 0, "unchanged": 2}
+
+
+def test_somebody_who_has_retired_is_asked_nothing(team: Session) -> None:
+    item = team.next("bob").item
+    assert item is not None
+    change(team, person="bob", retired=True)
+    assert team.label(item, 3, "bob", "late").next.item is None  # it was on its way
+    assert team.record.label_of(item) == 3
 
 
 # -- on the console --------------------------------------------------------------------------------------------

@@ -13,8 +13,9 @@ import httpx
 import pytest
 from fastapi.routing import iter_route_contexts
 
-from tests.web.serving import Served, served
+from tests.web.serving import Served, opened, served
 from understudy.errors import UnderstudyError, UsageError
+from understudy.sessions.log.events import Event
 from understudy.sessions.session import Session
 from understudy.web.access import (
     Access,
@@ -177,6 +178,83 @@ def test_a_link_does_not_open_where_a_password_is_wanted_nor_a_login_where_links
     login = str(tokens.login("ann", "first"))
     assert Access(tokens=tokens, password=True).visitor_with(link) is None
     assert Access(tokens=tokens, annotators=("ann",)).visitor_with(login) is None
+
+
+def test_behind_a_password_owners_have_links_and_nobody_logs_in_under_their_names(tmp_path: Path) -> None:
+    with opened(tmp_path, people={}) as session:
+        add = Event("person_added", None, "owner", "r", {"name": "rex", "role": "reviewer"})
+        session.change_people(add)
+        rule, links = access_for(
+            tmp_path / "project", "127.0.0.1", password="open sesame", people=session.record.people
+        )
+        assert all(links.values())
+        assert list(links) == ["owner", "rex"]
+        with served(session, rule) as running:
+
+            def log_in(name: str) -> httpx.Response:
+                body = {"annotator": name, "password": "open sesame"}
+                return httpx.post(f"{running.url}/api/login", json=body, timeout=None)
+
+            def roles(token: object) -> object:
+                found = running.client.get("/api/me", headers={"Authorization": f"Bearer {token}"}).json()
+                return found["role"]
+
+            assert [roles(links[name]) for name in links] == ["owner", "reviewer"]
+            for name in ("owner", "rex"):
+                refused = log_in(name)
+                assert refused.status_code == 403
+                assert "comes in by a personal link" in refused.json()["detail"]
+            assert "easily taken for 'Rex'" in log_in("Rex").json()["detail"]
+            gil = next(iter(log_in("gil").cookies.values()))
+            assert roles(gil) == "annotator"
+            assert "easily taken for Gil" in log_in("Gil").json()["detail"]  # though gil has done nothing yet
+            as_gil = {"Authorization": f"Bearer {gil}"}
+            assert running.client.post("/api/next", json={"annotator": "gil"}, headers=as_gil).status_code == 200
+            promote = {"person": "gil", "role": "reviewer"}
+            session.change_people(Event("person_changed", None, "owner", "p", promote))
+            assert running.client.get("/api/status", headers=as_gil).status_code == 401  # a link is needed from now on
+            session.change_people(Event("person_changed", None, "owner", "q", {"person": "gil", "role": "annotator"}))
+            assert running.client.get("/api/status", headers=as_gil).status_code == 200
+            session.change_people(Event("person_changed", None, "owner", "s", {"person": "gil", "retired": True}))
+            refused = running.client.get("/api/status", headers=as_gil)
+            assert (refused.status_code, "ask owner" in refused.json()["detail"]) == (401, True)
+            assert "has retired" in log_in("gil").json()["detail"]
+
+
+def test_a_link_made_on_the_page_works_after_a_restart_and_whoever_has_retired_is_not_let_in(tmp_path: Path) -> None:
+    with opened(tmp_path, people={"ann": "owner", "bob": None}) as session:
+        folder = tmp_path / "project"
+        rule, links = access_for(folder, "127.0.0.1", annotators="ann,bob", people=session.record.people)
+        with served(session, rule) as running:
+            as_ann = {"Authorization": f"Bearer {links['ann']}"}
+            body = {"annotator": "ann", "key": "1", "name": "eve", "role": "reviewer"}
+            token = running.client.post("/api/people/add", json=body, headers=as_ann).json()["issued"]["token"]
+            rename = {"annotator": "ann", "key": "2", "person": "bob", "name": "rob"}
+            assert running.client.post("/api/people/change", json=rename, headers=as_ann).status_code == 200
+        again, known = access_for(folder, "127.0.0.1", annotators="ann,bob", people=session.record.people)
+        assert known == {"ann": None, "rob": None, "eve": None}  # none is new
+        found = again.visitor_with(token)
+        assert found is not None
+        assert (found.name, found.role) == ("eve", "reviewer")
+        assert again.visitor_with(str(links["bob"])) is not None
+        retire = {"person": "bob", "retired": True}
+        session.change_people(Event("person_changed", None, "ann", "3", retire))
+        gone, _ = access_for(folder, "127.0.0.1", annotators="ann", people=session.record.people)
+        assert gone.visitor_with(str(links["bob"])) is None
+        with pytest.raises(UsageError, match=r"rob has retired .* understudy people PROJECT return rob"):
+            access_for(folder, "127.0.0.1", annotators="ann,rob", people=session.record.people)
+
+
+def test_roles_in_names_are_read(tmp_path: Path) -> None:
+    assert check_access("127.0.0.1", "ann:owner, bob : reviewer,eve", None)[0] == {
+        "ann": "owner", "bob": "reviewer", "eve": None
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="'king' is not a role"):
+        check_access("127.0.0.1", "ann:king", None)
+    with pytest.raises(UsageError, match="Ann is easily taken for ann"):
+        check_access("127.0.0.1", "ann,Ann", None)
+    with pytest.raises(UsageError, match="write bob:owner"):
+        access_for(tmp_path, "127.0.0.1", annotators="bob:reviewer")
 
 
 def test_guesses_at_once_are_counted_like_guesses_in_a_row(behind_password: Served) -> None:

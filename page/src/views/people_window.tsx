@@ -41,8 +41,8 @@ export function PeopleWindow() {
       {team?.entry === "open" && (
         <div class="note plain-note" data-testid="people-open">
           <p>
-            This server is open: whoever reaches it is owner, under any name. To give people links of their own, and
-            roles that count, stop it and start it with their names:
+            This server is open: whoever reaches it is owner, under any name. To give people links of their own, stop it
+            and start it with their names; the roles below count from then on:
           </p>
           <Command line="understudy label PROJECT --annotators ann,bob:reviewer" />
         </div>
@@ -57,12 +57,12 @@ export function PeopleWindow() {
               <span class="class-words">
                 <b>{each.name}</b>
                 {each.name === annotator.value && <span class="faint"> you</span>}
-                {each.former_names.length > 0 && <small>formerly {each.former_names.join(", ")}</small>}
+                <small>
+                  <span data-testid="person-role">{each.retired ? `retired ${each.role}` : each.role}</span>
+                  {` · ${plural(each.labels, "label")}`}
+                  {each.former_names.length > 0 && ` · formerly ${each.former_names.join(", ")}`}
+                </small>
               </span>
-              <span class="role" data-testid="person-role">
-                {each.retired ? "retired" : each.role}
-              </span>
-              <span class="faint">{plural(each.labels, "label")}</span>
               <span class="class-buttons">
                 <button
                   type="button"

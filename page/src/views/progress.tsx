@@ -314,17 +314,18 @@ export function ProgressView() {
           {now.training.state === "failed" && now.training.reason && (
             <span data-testid="training-reason">{sentence(now.training.reason)}</span>
           )}
-          <span>
-            <button
-              type="button"
-              data-testid="train-now"
-              disabled={now.training.state === "running" || away.value || !may("owner")}
-              title={may("owner") ? "" : "Owners of the project start trainings; others start by themselves"}
-              onClick={() => void train()}
-            >
-              Train now
-            </button>
-          </span>
+          {may("owner") && (
+            <span>
+              <button
+                type="button"
+                data-testid="train-now"
+                disabled={now.training.state === "running" || away.value}
+                onClick={() => void train()}
+              >
+                Train now
+              </button>
+            </span>
+          )}
         </div>
       </div>
       <section class="panel wide">

@@ -128,6 +128,8 @@ class Session:
             return [views.show_item(self.project, item) for item in dict.fromkeys([*held, *other, *likely])][:n]
 
     def _next(self, annotator: str) -> Question:
+        if self.record.people.is_retired(annotator):  # while their last decision was on its way
+            return Question(None, reason="You have retired from this project.")
         try:
             self._expire()
             held = self.record.held_by(annotator)
