@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -202,7 +202,7 @@ def test_an_open_server_says_how_to_give_people_links(chromium: "Browser", tmp_p
 def test_the_window_of_people_is_legible_and_fits(
     chromium: "Browser", house: House, width: int, height: int, scheme: str
 ) -> None:
-    options = {"viewport": {"width": width, "height": height}, "color_scheme": scheme}
+    options: dict[str, Any] = {"viewport": {"width": width, "height": height}, "color_scheme": scheme}
     with desk(chromium, house.server.url, **options) as ann:
         sit_down(ann, house.links["Ann"])
         open_people(ann)
