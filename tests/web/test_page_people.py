@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from tests.sessions.small_projects import copied
-from tests.web import browser
+from tests.web import axe, browser
 from tests.web.browser import Desk, desk
 from tests.web.looks import COVERS, NAMELESS, PALE, STICKS_OUT
 from tests.web.serving import Served, served
@@ -204,6 +204,7 @@ def test_the_window_of_people_is_legible_and_fits(
 ) -> None:
     options: dict[str, Any] = {"viewport": {"width": width, "height": height}, "color_scheme": scheme}
     with desk(chromium, house.server.url, **options) as ann:
+        ann.page.add_init_script(axe.source())
         sit_down(ann, house.links["Ann"])
         open_people(ann)
         ann.get("new-person").fill("Maximiliane von und zu Hohenlohe-Langenburg")
@@ -212,4 +213,5 @@ def test_the_window_of_people_is_legible_and_fits(
         open_person(ann, "Bob")
         for look in (NAMELESS, PALE, STICKS_OUT, COVERS):
             assert not ann.page.evaluate(look)
+        assert axe.findings(ann.page) == []
         assert re.search(r"token=[\w-]{40,}", ann.get("issued-link").input_value())

@@ -180,7 +180,9 @@ function NewPerson({ onChange }: { onChange: Change }) {
   const [role, setRole] = useState<Role>("annotator");
   const add = async () => {
     const wanted = name.trim();
-    if (wanted && (await onChange("api/people/add", { name: wanted, role }, `“${wanted}” was added.`))) setName("");
+    if (!wanted || !(await onChange("api/people/add", { name: wanted, role }, `“${wanted}” was added.`))) return;
+    setName("");
+    setRole("annotator");
   };
   return (
     <form
