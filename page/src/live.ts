@@ -1,8 +1,8 @@
 // The server's own news. The browser's way of trying again is too slow for us, so we try ourselves.
 import { get } from "./api.ts";
 import { Failure } from "./api.ts";
-import { leased, liveAway, locked, take } from "./state.ts";
-import type { Status } from "./types.ts";
+import { annotator, leased, liveAway, locked, take, takeMe } from "./state.ts";
+import type { Me, Status } from "./types.ts";
 
 const SILENCE = 40_000; // the server says something every 15 seconds
 let source: EventSource | null = null;
@@ -10,10 +10,10 @@ let wait = 300;
 let timer = 0;
 let watchdog = 0;
 
-export function listen(annotator: string | null, back: () => void): void {
+export function listen(who: string | null, back: () => void): void {
   clearTimeout(timer);
   source?.close();
-  const address = annotator === null ? "api/live" : `api/live?annotator=${encodeURIComponent(annotator)}`;
+  const address = who === null ? "api/live" : `api/live?annotator=${encodeURIComponent(who)}`;
   leased.value = null; // another person's, perhaps
   const mine = new EventSource(address);
   source = mine;
@@ -36,12 +36,13 @@ export function listen(annotator: string | null, back: () => void): void {
       if (error instanceof Failure && error.trouble === "locked") locked.value = true;
       else return failed();
     }
-    listen(annotator, back);
+    listen(who === null ? null : (annotator.value ?? who), back); // they may have been renamed
   };
   mine.onopen = () => {
     heard();
     wait = 300;
     liveAway.value = false;
+    locked.value = false;
     back();
   };
   mine.addEventListener("status", (event) => {
@@ -51,6 +52,10 @@ export function listen(annotator: string | null, back: () => void): void {
   mine.addEventListener("lease", (event) => {
     heard();
     leased.value = JSON.parse((event as MessageEvent<string>).data) as { item: number; lease: number };
+  });
+  mine.addEventListener("me", (event) => {
+    heard();
+    takeMe(JSON.parse((event as MessageEvent<string>).data) as Me);
   });
   mine.addEventListener("heartbeat", heard);
   mine.addEventListener("ping", heard);

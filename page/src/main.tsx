@@ -5,7 +5,23 @@ import { askNext, back, forget, open, refreshIfStale, screen } from "./desk.ts";
 import { listen } from "./live.ts";
 import { fetchSettings, raiseAuditShare } from "./project.ts";
 import { name } from "./settings.ts";
-import { announcement, annotator, dialog, liveAway, locked, me, status, take, toast, view, viewOf } from "./state.ts";
+import {
+  announcement,
+  annotator,
+  dialog,
+  liveAway,
+  locked,
+  lockedWords,
+  may,
+  me,
+  say,
+  status,
+  take,
+  toast,
+  view,
+  viewOf,
+  viewShown,
+} from "./state.ts";
 import type { View } from "./state.ts";
 import "./css/colours.css";
 import "./css/parts.css";
@@ -22,11 +38,12 @@ import { ClassWindow } from "./views/class_window.tsx";
 import { ExportView } from "./views/export.tsx";
 import { GridView } from "./views/grid.tsx";
 import { LabelView } from "./views/label.tsx";
+import { PeopleWindow } from "./views/people_window.tsx";
 import { ProgressView } from "./views/progress.tsx";
 import { ReviewView } from "./views/review.tsx";
 import { ProjectsView } from "./views/projects.tsx";
 import { Banner, Nav, TopBar } from "./views/topbar.tsx";
-import { Preparing, Welcome } from "./views/welcome.tsx";
+import { Locked, Preparing, Welcome } from "./views/welcome.tsx";
 import { Help, RefusedWindow, SettingsWindow } from "./views/windows.tsx";
 
 const PAGES: Record<View, () => preact.JSX.Element | null> = {
@@ -60,12 +77,13 @@ function App() {
     );
   if (!who) return null;
   if (who.several === "list")
-    return who.login ? <Welcome login onReady={() => void first()} /> : <ProjectsView onLogin={() => askAgain(who)} />;
+    return who.login ? <Welcome login onReady={() => first()} /> : <ProjectsView onLogin={() => askAgain(who)} />;
   if (annotator.value === null || (locked.value && who.login))
-    return <Welcome login={who.login} onReady={(given, raise) => void begin(given, raise)} />;
+    return <Welcome login={who.login} onReady={begin} />;
+  if (locked.value && !who.login) return <Locked />;
   if (!now) return null;
   if (now.phase === "preparing") return <Preparing />;
-  const Page = PAGES[view.value];
+  const Page = PAGES[viewShown.value];
   return (
     <>
       <a
@@ -80,7 +98,7 @@ function App() {
       </a>
       <TopBar />
       <Banner />
-      <main id="main" tabIndex={-1} data-view={view.value}>
+      <main id="main" tabIndex={-1} data-view={viewShown.value}>
         <Page />
       </main>
       <Nav below />
@@ -93,20 +111,30 @@ function App() {
       {dialog.value === "settings" && <SettingsWindow onLeave={() => void leave()} />}
       {dialog.value === "refused" && <RefusedWindow />}
       {dialog.value === "classes" && <ClassWindow />}
+      {dialog.value === "people" && may("owner") && <PeopleWindow />}
     </>
   );
 }
 
 async function begin(given: string, raise = false): Promise<void> {
-  name.value = given;
   if (locked.value || me.value?.login) me.value = await get<Me>("api/me").catch(() => me.value);
   locked.value = false;
-  annotator.value = given;
+  if (me.value && !me.value.fixed) me.value = await get<Me>(`api/me?annotator=${encodeURIComponent(given)}`);
+  const called = me.value?.annotator ?? given; // the name may have been changed since it was last typed here
+  name.value = called;
+  annotator.value = called;
   if (!status.value) take(await get<Status>("api/status"));
   const better = status.value?.audit?.raise_to;
   if (raise && better != null) await raiseAuditShare(better); // before anything is asked: the sample is of all items
-  listen(given, () => void back());
+  listen(called, () => void back());
   if (status.value?.phase === "ready") await openDesk();
+}
+
+/** The name that was typed here once cannot be used any more: another one has to be chosen. */
+function refuseName(error: unknown): void {
+  if (!(error instanceof Failure) || error.trouble !== "refused" || me.value?.fixed) throw error;
+  name.value = "";
+  say(sentence(error.message), "bad");
 }
 
 async function openDesk(): Promise<void> {
@@ -159,7 +187,7 @@ async function first(): Promise<void> {
     if (!who.login || who.annotator !== null) take(await get<Status>("api/status"));
     me.value = who;
     trouble.value = null;
-    if (known !== null) await begin(known);
+    if (known !== null) await begin(known).catch(refuseName);
   } catch (error) {
     const failure = error instanceof Failure ? error : null;
     trouble.value = inTheWay(failure, error);
@@ -182,7 +210,7 @@ effect(() => {
   if (locked.value)
     void get<Me>("api/me").then(
       (fresh) => (me.value = fresh),
-      () => undefined,
+      (error: unknown) => (lockedWords.value = error instanceof Failure ? error.message : ""),
     ); // is it a password that is wanted?
 });
 effect(() => {

@@ -3,12 +3,28 @@ import { computed, signal } from "@preact/signals";
 import { get } from "./api.ts";
 import type { Failure } from "./api.ts";
 import type { ClassView } from "./keys.ts";
-import type { CurvePoint, Me, Progress, Status } from "./types.ts";
+import type { CurvePoint, Me, Progress, Role, Status } from "./types.ts";
 
 export const status = signal<Status | null>(null);
 export const me = signal<Me | null>(null);
 export const annotator = signal<string | null>(null); // null until we know who labels
 export const locked = signal(false); // the server asks for a password, or the token has gone
+export const lockedWords = signal(""); // what the server says of it
+
+const ROLES: readonly Role[] = ["annotator", "reviewer", "owner"]; // each may do what those before it may
+/** Whether this person's role allows what takes this one. The server refuses the rest in any case. */
+export const may = (needed: Role) => ROLES.indexOf(me.value?.role ?? "annotator") >= ROLES.indexOf(needed);
+
+/** Who this person is, as the server says it now: others may have renamed them, or given them another role. */
+export function takeMe(fresh: Me): void {
+  const before = me.value;
+  me.value = fresh;
+  if (annotator.value === null || fresh.annotator === null) return;
+  if (fresh.annotator !== annotator.value) say(`You are called ${fresh.annotator} now.`);
+  annotator.value = fresh.annotator;
+  if (!before?.role || !fresh.role || before.role === fresh.role) return;
+  say(`You are ${fresh.role === "reviewer" ? "a" : "an"} ${fresh.role} now.`);
+}
 export const curve = signal<CurvePoint[]>([]);
 
 export const liveAway = signal(false);
@@ -22,6 +38,12 @@ export const VIEWS = ["label", "grid", "review", "progress", "export"] as const;
 export type View = (typeof VIEWS)[number];
 export const viewOf = (hash: string): View => VIEWS.find((each) => hash === `#/${each}`) ?? "label";
 export const view = signal<View>(viewOf(location.hash));
+
+const NEEDED: Partial<Record<View, Role>> = { review: "reviewer", export: "owner" };
+/** The views that this person's role leaves to them. */
+export const views = computed(() => VIEWS.filter((each) => may(NEEDED[each] ?? "annotator")));
+/** The view that is shown: that of the address, if it is one of them. */
+export const viewShown = computed<View>(() => (views.value.includes(view.value) ? view.value : "label"));
 
 export const allowed = signal({ suggestions: true }); // what the project's settings leave to each person
 

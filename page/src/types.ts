@@ -285,9 +285,35 @@ export interface FormatCard {
   suffixes: string[];
 }
 
+export type Role = "annotator" | "reviewer" | "owner";
+
 export interface Me {
   annotator: string | null;
+  person: string | null;
+  role: Role | null;
   login: boolean;
   fixed: boolean;
   several?: string; // only where a server has several projects: "project", or "list" for the list of them
+}
+
+export interface PersonShown {
+  person: string;
+  name: string;
+  role: Role;
+  retired: boolean;
+  former_names: string[];
+  added: boolean;
+  online: boolean;
+  labels: number;
+}
+
+export interface PeopleList {
+  people: PersonShown[];
+  changes: { seq: number; at: number; by: string | null; line: string; kept: string | null }[];
+}
+
+export interface Team extends PeopleList {
+  entry: "open" | "links" | "password";
+  linked: string[];
+  issued: { person: string; name: string; token: string } | null;
 }

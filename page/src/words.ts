@@ -15,3 +15,10 @@ const letters = (name: string) => name.normalize("NFKD").toLowerCase().replace(/
 /** The first of these classes whose name is easily taken for this one; null where there is none. */
 export const lookAlike = (name: string, numbers: readonly number[], nameOf: (number: number) => string) =>
   numbers.find((number) => letters(nameOf(number)) === letters(name)) ?? null;
+
+/** What each role may do, each all that those before it may. */
+export const ROLE_WORDS = {
+  annotator: "Annotator: labels items",
+  reviewer: "Reviewer: also settles what others labelled",
+  owner: "Owner: also changes classes, people and settings, imports and exports",
+};

@@ -314,7 +314,11 @@ def label(
         int | None, typer.Option(min=1, max=65535, help=f"The first free one from {defaults.FIRST_PORT} if not given.")
     ] = None,
     annotators: Annotated[
-        str | None, typer.Option(metavar="ANN,BOB", help="A personal login link for each of these people.")
+        str | None,
+        typer.Option(
+            metavar="ANN,BOB:ROLE,...",
+            help="A personal login link for each; role: annotator, reviewer or owner. The first is owner if nobody is.",
+        ),
     ] = None,
     allow_host: Annotated[
         str | None,
@@ -412,6 +416,7 @@ def label(
     from understudy.projects.opening import create_or_open
     from understudy.projects.project import Project
     from understudy.sessions.opening import check_begin
+    from understudy.sessions.people_changes import read_people
     from understudy.web.access import Access, access_for, check_access
     from understudy.web.certificates import PASSWORD_VARIABLE
     from understudy.web.server import Links, address_for, check_address, serve
@@ -434,7 +439,8 @@ def label(
         host, port, certfile=certfile, keyfile=keyfile, key_password=os.environ.get(PASSWORD_VARIABLE),
         public=public_url, trusted=trust_proxy,
     )  # fmt: skip
-    check_access(host, annotators, password, allow_host, way.proxy.public)
+    wanted, _ = check_access(host, annotators, password, allow_host, way.proxy.public)
+    people = None if annotators is None and password is None else wanted
     check_address(way)
 
     def open_project(source: str | None) -> Project:
@@ -464,26 +470,36 @@ def label(
         opened.settle_encoder(typer.confirm if sys.stdin.isatty() and sys.stdout.isatty() else None)
         return opened
 
-    def enter(folder: Path) -> tuple[Access, Links]:
+    def enter(opened: Project) -> tuple[Access, Links]:
         return access_for(
-            folder,
+            opened.folder,
             host,
             annotators=annotators,
             password=password,
             new_links=new_links,
             allow_host=allow_host,
             public=way.proxy.public,
+            people=read_people(opened),
         )
 
     if sources is not None and len(sources) > 1:
-        serve_several(sources, open_project=open_project, enter=enter, address=way, browser=browser, say=typer.echo)
+        serve_several(
+            sources,
+            open_project=open_project,
+            enter=enter,
+            people=people,
+            address=way,
+            browser=browser,
+            say=typer.echo,
+        )
         return
     opened = open_project(sources[0] if sources else None)
     serve(
         opened,
-        enter=lambda: enter(opened.folder),
+        enter=lambda: enter(opened),
         address=way,
         predictions=predictions,
+        people=people,
         browser=browser,
         say=typer.echo,
     )
@@ -580,6 +596,40 @@ def classes(
         return
     console = Console()
     console.print(classes_table(rows))
+    if line:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def people(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="A project's folder, or the data it lies beside.")],
+    change: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CHANGE]...",
+            help="add NAME [ROLE], rename NAME NEW-NAME, role NAME ROLE, retire NAME, return NAME, or undo. "
+            "Roles: annotator, reviewer, owner.",
+        ),
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="The project's database, if it is not a file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+) -> None:
+    """Show the people of a project, or change one. While it is served, change them on its page."""
+    from understudy.sessions.people_changes import change_people, list_people, people_as_rows, people_table
+
+    line = ""
+    if change:
+        record, line = change_people(project, change, store=store)
+    else:
+        record = list_people(project, store=store)
+    rows = people_as_rows(record)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    console = Console()
+    console.print(people_table(rows))
     if line:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 

@@ -15,7 +15,7 @@ PEOPLE = ("ann", "bob")
 
 @pytest.fixture(scope="package")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with opened(tmp_path_factory.mktemp("project")) as session:
+    with opened(tmp_path_factory.mktemp("project"), people={"ann": "owner", "bob": "annotator"}) as session:
         yield session
 
 

@@ -3,7 +3,7 @@
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ import httpx
 
 from understudy.projects.opening import create_or_open
 from understudy.sessions.opening import open_session
+from understudy.sessions.people import Role
 from understudy.sessions.session import Session
 from understudy.web.access import Access
 from understudy.web.behind_proxy import ProxyRule
@@ -73,10 +74,12 @@ def running(server: Server, address: Address) -> Iterator[Served]:
 
 
 @contextmanager
-def opened(folder: Path, source: str | Path = "digits", **settings: Any) -> Iterator[Session]:
+def opened(
+    folder: Path, source: str | Path = "digits", people: Mapping[str, Role | None] | None = None, **settings: Any
+) -> Iterator[Session]:
     """A session of a new project, on the digits if nothing else is said."""
     project = create_or_open(source, project=folder / "project", folder_labels=False, **{"basis_size": 50} | settings)
-    session = open_session(project)
+    session = open_session(project, people=people)
     try:
         yield session
     finally:

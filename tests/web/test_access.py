@@ -13,8 +13,9 @@ import httpx
 import pytest
 from fastapi.routing import iter_route_contexts
 
-from tests.web.serving import Served, served
+from tests.web.serving import Served, opened, served
 from understudy.errors import UnderstudyError, UsageError
+from understudy.sessions.log.events import Event
 from understudy.sessions.session import Session
 from understudy.web.access import (
     Access,
@@ -64,14 +65,19 @@ def test_a_token_in_the_query_opens_the_page_only(team: Served) -> None:
     assert "path=/" in cookie
     with_cookie = {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
     team.client.cookies.clear()
-    assert team.client.get("/api/me", headers=with_cookie).json() == {"annotator": "ann", "login": False, "fixed": True}
+    assert team.client.get("/api/me", headers=with_cookie).json() == {
+        "annotator": "ann", "person": "ann", "role": "owner", "login": False, "fixed": True
+    }  # fmt: skip
     assert team.client.get("/api/items/0/content", headers=with_cookie).status_code == 200
     assert team.client.get("/?token=wrong").status_code == 401
     assert "set-cookie" not in team.client.get("/?token=wrong").headers
 
 
 def test_no_call_takes_the_name_of_another(team: Served) -> None:
-    """Every call that names an annotator, in its body or its query, found by its own description."""
+    """Every call that names an annotator, in its body or its query, found by its own description.
+
+    What others did an owner may read; test_roles.py sees to who else may not.
+    """
     described = team.client.get("/openapi.json", headers=team.bearer("ann")).json()
     tried = 0
     for path, methods in described["paths"].items():
@@ -79,11 +85,11 @@ def test_no_call_takes_the_name_of_another(team: Served) -> None:
             query = {p["name"] for p in call.get("parameters", []) if p["in"] == "query"}
             body = call.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
             fields = described["components"]["schemas"][body["$ref"].rpartition("/")[2]] if body else {}
-            if path == "/api/login" or "annotator" not in query | set(fields.get("properties", {})):
+            if path in ("/api/login", "/api/history") or "annotator" not in query | set(fields.get("properties", {})):
                 continue
             values = {"annotator": "bob", "item": 1, "items": [1], "label": 1, "key": uuid.uuid4().hex, "name": "new",
-                      "what": "skipped", "labels": True, "number": 1, "into": 0, "order": [0, 1],
-                      "change": 1}  # fmt: skip
+                      "what": "skipped", "labels": True, "number": 1, "into": 2, "order": [1], "change": 1,
+                      "person": "ann"}  # fmt: skip
             sent = {name: value for name, value in values.items() if name in fields.get("properties", {})}
             answer = team.client.request(
                 method,
@@ -99,13 +105,13 @@ def test_no_call_takes_the_name_of_another(team: Served) -> None:
     assert team.client.get("/api/live?annotator=bob", headers=team.bearer("ann")).status_code == 403
 
 
-def test_a_token_counts_only_while_its_owner_is_an_annotator(session: Session, tmp_path: Path) -> None:
+def test_a_token_counts_only_while_its_owner_is_let_in(session: Session, tmp_path: Path) -> None:
     tokens = Tokens(tmp_path)
-    links = tokens.links_for(["ann", "bob"])
+    links = tokens.links_for(["ann", "eve"])
     with served(session, Access(tokens=Tokens(tmp_path), annotators=("ann",))) as again:
         status = {name: again.client.get("/api/status", headers={"Authorization": f"Bearer {token}"}).status_code
                   for name, token in links.items()}  # fmt: skip
-    assert status == {"ann": 200, "bob": 401}
+    assert status == {"ann": 200, "eve": 401}
 
 
 def test_links_survive_a_restart_and_are_kept_as_hashes_for_the_owner_only(tmp_path: Path) -> None:
@@ -131,13 +137,17 @@ def test_a_spoilt_file_of_tokens_is_said_and_not_overwritten(tmp_path: Path) -> 
 
 def test_a_password_lets_in_under_a_name_that_then_is_fixed(behind_password: Served) -> None:
     client = behind_password.client
-    assert client.get("/api/me").json() == {"annotator": None, "login": True, "fixed": False}
+    assert client.get("/api/me").json() == {
+        "annotator": None, "person": None, "role": None, "login": True, "fixed": False
+    }  # fmt: skip
     assert client.get("/api/status").status_code == 401
-    assert client.post("/api/login", json={"annotator": "ann", "password": "wrong"}).status_code == 401
-    answer = client.post("/api/login", json={"annotator": "ann", "password": "open sesame"})
-    assert (answer.status_code, answer.json()) == (200, {"annotator": "ann"})
-    assert client.get("/api/me").json() == {"annotator": "ann", "login": False, "fixed": True}
-    assert client.post("/api/next", json={"annotator": "ann"}).status_code == 200
+    assert client.post("/api/login", json={"annotator": "gil", "password": "wrong"}).status_code == 401
+    answer = client.post("/api/login", json={"annotator": "gil", "password": "open sesame"})
+    assert (answer.status_code, answer.json()) == (200, {"annotator": "gil"})
+    assert client.get("/api/me").json() == {
+        "annotator": "gil", "person": "gil", "role": "annotator", "login": False, "fixed": True
+    }  # fmt: skip
+    assert client.post("/api/next", json={"annotator": "gil"}).status_code == 200
     assert client.post("/api/next", json={"annotator": "bob"}).status_code == 403
     cookie = dict(client.cookies)
     assert client.post("/api/logout", json={}).status_code == 200
@@ -168,6 +178,83 @@ def test_a_link_does_not_open_where_a_password_is_wanted_nor_a_login_where_links
     login = str(tokens.login("ann", "first"))
     assert Access(tokens=tokens, password=True).visitor_with(link) is None
     assert Access(tokens=tokens, annotators=("ann",)).visitor_with(login) is None
+
+
+def test_behind_a_password_owners_have_links_and_nobody_logs_in_under_their_names(tmp_path: Path) -> None:
+    with opened(tmp_path, people={}) as session:
+        add = Event("person_added", None, "owner", "r", {"name": "rex", "role": "reviewer"})
+        session.change_people(add)
+        rule, links = access_for(
+            tmp_path / "project", "127.0.0.1", password="open sesame", people=session.record.people
+        )
+        assert all(links.values())
+        assert list(links) == ["owner", "rex"]
+        with served(session, rule) as running:
+
+            def log_in(name: str) -> httpx.Response:
+                body = {"annotator": name, "password": "open sesame"}
+                return httpx.post(f"{running.url}/api/login", json=body, timeout=None)
+
+            def roles(token: object) -> object:
+                found = running.client.get("/api/me", headers={"Authorization": f"Bearer {token}"}).json()
+                return found["role"]
+
+            assert [roles(links[name]) for name in links] == ["owner", "reviewer"]
+            for name in ("owner", "rex"):
+                refused = log_in(name)
+                assert refused.status_code == 403
+                assert "comes in by a personal link" in refused.json()["detail"]
+            assert "easily taken for 'Rex'" in log_in("Rex").json()["detail"]
+            gil = next(iter(log_in("gil").cookies.values()))
+            assert roles(gil) == "annotator"
+            assert "easily taken for Gil" in log_in("Gil").json()["detail"]  # though gil has done nothing yet
+            as_gil = {"Authorization": f"Bearer {gil}"}
+            assert running.client.post("/api/next", json={"annotator": "gil"}, headers=as_gil).status_code == 200
+            promote = {"person": "gil", "role": "reviewer"}
+            session.change_people(Event("person_changed", None, "owner", "p", promote))
+            assert running.client.get("/api/status", headers=as_gil).status_code == 401  # a link is needed from now on
+            session.change_people(Event("person_changed", None, "owner", "q", {"person": "gil", "role": "annotator"}))
+            assert running.client.get("/api/status", headers=as_gil).status_code == 200
+            session.change_people(Event("person_changed", None, "owner", "s", {"person": "gil", "retired": True}))
+            refused = running.client.get("/api/status", headers=as_gil)
+            assert (refused.status_code, "ask owner" in refused.json()["detail"]) == (401, True)
+            assert "has retired" in log_in("gil").json()["detail"]
+
+
+def test_a_link_made_on_the_page_works_after_a_restart_and_whoever_has_retired_is_not_let_in(tmp_path: Path) -> None:
+    with opened(tmp_path, people={"ann": "owner", "bob": None}) as session:
+        folder = tmp_path / "project"
+        rule, links = access_for(folder, "127.0.0.1", annotators="ann,bob", people=session.record.people)
+        with served(session, rule) as running:
+            as_ann = {"Authorization": f"Bearer {links['ann']}"}
+            body = {"annotator": "ann", "key": "1", "name": "eve", "role": "reviewer"}
+            token = running.client.post("/api/people/add", json=body, headers=as_ann).json()["issued"]["token"]
+            rename = {"annotator": "ann", "key": "2", "person": "bob", "name": "rob"}
+            assert running.client.post("/api/people/change", json=rename, headers=as_ann).status_code == 200
+        again, known = access_for(folder, "127.0.0.1", annotators="ann,bob", people=session.record.people)
+        assert known == {"ann": None, "rob": None, "eve": None}  # none is new
+        found = again.visitor_with(token)
+        assert found is not None
+        assert (found.name, found.role) == ("eve", "reviewer")
+        assert again.visitor_with(str(links["bob"])) is not None
+        retire = {"person": "bob", "retired": True}
+        session.change_people(Event("person_changed", None, "ann", "3", retire))
+        gone, _ = access_for(folder, "127.0.0.1", annotators="ann", people=session.record.people)
+        assert gone.visitor_with(str(links["bob"])) is None
+        with pytest.raises(UsageError, match=r"rob has retired .* understudy people PROJECT return rob"):
+            access_for(folder, "127.0.0.1", annotators="ann,rob", people=session.record.people)
+
+
+def test_roles_in_names_are_read(tmp_path: Path) -> None:
+    assert check_access("127.0.0.1", "ann:owner, bob : reviewer,eve", None)[0] == {
+        "ann": "owner", "bob": "reviewer", "eve": None
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="'king' is not a role"):
+        check_access("127.0.0.1", "ann:king", None)
+    with pytest.raises(UsageError, match="Ann is easily taken for ann"):
+        check_access("127.0.0.1", "ann,Ann", None)
+    with pytest.raises(UsageError, match="write bob:owner"):
+        access_for(tmp_path, "127.0.0.1", annotators="bob:reviewer")
 
 
 def test_guesses_at_once_are_counted_like_guesses_in_a_row(behind_password: Served) -> None:

@@ -97,13 +97,15 @@ def test_a_second_import_waits_for_the_first_and_half_a_file_is_none(server: Ser
     assert (again.status_code, again.json()["added"]) == (200, 2)
 
 
-def test_nobody_brings_labels_in_anothers_name(team: Served, session: Session) -> None:
-    def bring(who: str) -> int:
-        sent = table(session, (510, "3", who))
-        headers = RAW | team.bearer("ann")
-        return team.client.post("/api/import?annotator=ann&format=csv", content=sent, headers=headers).status_code
+def test_only_owners_bring_labels_in_also_those_of_others(team: Served, session: Session) -> None:
+    def bring(visitor: str, annotator: str) -> int:
+        sent = table(session, (510, "3", "bob"))
+        headers = RAW | team.bearer(visitor)
+        address = f"/api/import?annotator={annotator}&format=csv"
+        return team.client.post(address, content=sent, headers=headers).status_code
 
-    assert bring("bob") == 403
+    assert bring("bob", "bob") == 403
+    assert bring("ann", "bob") == 403  # who brings them in is ann, whatever the file says
     assert session.card(510).labels == {}
-    assert bring("ann") == 200
-    assert session.card(510).labels == {"ann": 3}
+    assert bring("ann", "ann") == 200
+    assert session.card(510).labels == {"bob": 3}

@@ -151,7 +151,7 @@ def test_no_path_leads_out(server: Served, path: str) -> None:
 def test_an_error_that_nobody_thought_of_is_one_plain_line(
     server: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken() -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError("secret of the inside")
 
     monkeypatch.setattr(server.app.state.holder.session, "progress", broken)
@@ -200,4 +200,6 @@ def raw(server: Served, request: bytes) -> bytes:
 
 
 def test_a_client_of_httpx_is_a_program_like_any_other(server: Served) -> None:
-    assert httpx.get(f"{server.url}/api/me", timeout=None).json() == {"annotator": None, "login": False, "fixed": False}
+    assert httpx.get(f"{server.url}/api/me", timeout=None).json() == {
+        "annotator": None, "person": None, "role": "owner", "login": False, "fixed": False
+    }  # fmt: skip

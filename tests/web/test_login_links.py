@@ -80,7 +80,7 @@ def test_nobody_becomes_another_without_being_asked(people: Served) -> None:
 
 
 def test_the_cookie_of_a_login_is_no_link(behind_password: Served) -> None:
-    body = {"annotator": "ann", "password": "open sesame"}
+    body = {"annotator": "gil", "password": "open sesame"}
     cookie = behind_password.client.post("/api/login", json=body).cookies
     answer = httpx.get(f"{behind_password.url}/?token={next(iter(cookie.values()))}", timeout=None)
     assert answer.status_code == 401

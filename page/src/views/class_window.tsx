@@ -6,7 +6,7 @@ import { Dialog } from "../dialogs.tsx";
 import { Thumb } from "../item.tsx";
 import { ACTIONS, classKeys, nameOf, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
-import { annotator, className, classView, classes, status } from "../state.ts";
+import { annotator, className, classView, classes, may, status } from "../state.ts";
 import type { ClassList, ClassShown } from "../types.ts";
 import { lookAlike, plural, sentence } from "../words.ts";
 import { type Outcome, OutcomeList } from "./outcome.tsx";
@@ -22,6 +22,7 @@ export function ClassWindow() {
   const [open, setOpen] = useState<number | null>(null);
   const [result, setResult] = useState<Outcome | null>(null);
   const [dragged, setDragged] = useState<number | null>(null);
+  const mayChange = may("owner");
   const news = status.value?.class_news?.seq;
   const labelled = status.value?.labelled;
   useEffect(
@@ -63,7 +64,9 @@ export function ClassWindow() {
   const keys = classKeys(classes.value, keyMap.value, classView.value);
   return (
     <Dialog title="Classes" testid="classes-dialog">
-      <p class="faint">Changes here are for everybody, and can be taken back below.</p>
+      <p class="faint">
+        {mayChange ? "Changes here are for everybody, and can be taken back below." : "Owners of the project change classes."}
+      </p>
       <OutcomeList outcome={result} testid="classes-result" />
       <ol class="class-list" aria-label="Classes">
         {alive.map((each, place) => (
@@ -71,7 +74,7 @@ export function ClassWindow() {
             key={each.number}
             data-testid={`class-row-${each.number}`}
             class={dragged === place ? "dragged" : ""}
-            draggable={open !== each.number}
+            draggable={mayChange && open !== each.number}
             onDragStart={() => setDragged(place)}
             onDragEnd={() => setDragged(null)}
             onDragOver={(event) => dragged !== null && event.preventDefault()}
@@ -86,7 +89,7 @@ export function ClassWindow() {
               </span>
               <span class="faint">{plural(each.count, "label")}</span>
               {keys[each.number] ? <kbd>{shownKey(keys[each.number] ?? "")}</kbd> : <kbd class="none">·</kbd>}
-              <span class="class-buttons">
+              {mayChange && <span class="class-buttons">
                 <button
                   type="button"
                   class="quiet"
@@ -115,10 +118,10 @@ export function ClassWindow() {
                   {open === each.number ? "Close" : "Change"}
                   <span class="unseen"> {each.name}</span>
                 </button>
-              </span>
+              </span>}
             </div>
             {open !== each.number && <Examples shown={each} />}
-            {open === each.number && (
+            {mayChange && open === each.number && (
               <ClassForm
                 key={each.number}
                 shown={each}
@@ -130,7 +133,7 @@ export function ClassWindow() {
           </li>
         ))}
       </ol>
-      <NewClass onChange={change} />
+      {mayChange && <NewClass onChange={change} />}
       {list && list.changes.length > 0 && (
         <details open data-testid="class-changes">
           <summary>Last changes</summary>
@@ -140,7 +143,7 @@ export function ClassWindow() {
                 <span>
                   {line} {by !== null && <span class="faint">{by}</span>}
                 </span>
-                <button
+                {mayChange && <button
                   type="button"
                   disabled={kept !== null}
                   title={kept === null ? "" : sentence(kept)}
@@ -148,7 +151,7 @@ export function ClassWindow() {
                   onClick={() => void change("api/classes/undo", { change: seq }, `Taken back: ${line}`)}
                 >
                   Undo<span class="unseen"> {line}</span>
-                </button>
+                </button>}
               </li>
             ))}
           </ul>

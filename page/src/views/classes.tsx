@@ -4,7 +4,7 @@ import { Failure, get, post, randomKey } from "../api.ts";
 import { Dialog } from "../dialogs.tsx";
 import { classKeys, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
-import { annotator, className, classView, classes, dialog, numberOf, offered, say, status, styles, take } from "../state.ts";
+import { annotator, className, classView, classes, dialog, may, numberOf, offered, say, status, styles, take } from "../state.ts";
 import type { Status } from "../types.ts";
 import { likelihood, lookAlike, sentence } from "../words.ts";
 
@@ -110,7 +110,7 @@ export function FindClass({
     .map((index) => ({ name: className(index), index }))
     .filter(({ name }) => name.toLowerCase().includes(lower))
     .sort((a, b) => starts(a.name) - starts(b.name));
-  const isNew = wanted !== "" && numberOf(wanted) === null;
+  const isNew = wanted !== "" && numberOf(wanted) === null && may("owner");
   const options: { name: string; index: number | null }[] = [
     ...(mode === "find" ? found : []),
     ...(isNew ? [{ name: wanted, index: null }] : []),
@@ -214,7 +214,7 @@ export function FindClass({
           </li>
         ))}
         {options.length === 0 && (
-          <li class="none">{mode === "add" ? "Type a name, then Enter." : "No class has that name."}</li>
+          <li class="none">{mode === "add" ? "Type a name, then Enter." : may("owner") ? "No class has that name." : "No class has that name; owners of the project add classes."}</li>
         )}
       </ul>
     </Dialog>

@@ -19,7 +19,7 @@ import { Item } from "../item.tsx";
 import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import type { Action } from "../keys.ts";
 import { keyMap, suggestions, whyOpen } from "../settings.ts";
-import { allowed, className, classView, classes, dialog, numberOf, offered, status, waiting } from "../state.ts";
+import { allowed, className, classView, classes, dialog, may, numberOf, offered, status, waiting } from "../state.ts";
 import { likelihood, plural } from "../words.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
 import { CalibrationLine, FeaturesLine, FolderLine, FolderQuestion } from "./notes.tsx";
@@ -107,7 +107,7 @@ function AllDone({ reason }: { reason: string | null }) {
       </div>
       <h1>{now && now.labelled >= now.total ? "All done" : "Nothing to ask right now"}</h1>
       <p>{reason ?? "Every item has been dealt with."}</p>
-      <FolderLine />
+      {may("owner") && <FolderLine />}
       <div class="row">
         {now && now.skipped > 0 && (
           <button
@@ -118,15 +118,19 @@ function AllDone({ reason }: { reason: string | null }) {
               decideElsewhere("api/put-back", { what: "skipped" }, { item: null, id: null }, "skipped items put back")
             }
           >
-            Look at {plural(now.skipped, "skipped item")} again
+            {may("reviewer") ? `Look at ${plural(now.skipped, "skipped item")} again` : "Look again at what you skipped"}
           </button>
         )}
-        <a class="button" href="#/review">
-          Review{now?.suspicious ? ` (${now.suspicious})` : ""}
-        </a>
-        <a class="button" href="#/export">
-          Export
-        </a>
+        {may("reviewer") && (
+          <a class="button" href="#/review">
+            Review{now?.suspicious ? ` (${now.suspicious})` : ""}
+          </a>
+        )}
+        {may("owner") && (
+          <a class="button" href="#/export">
+            Export
+          </a>
+        )}
         <button type="button" onClick={undo} data-testid="undo">
           Undo <kbd>{shownKey(keyOf("undo", keyMap.value))}</kbd>
         </button>
@@ -256,19 +260,27 @@ export function LabelView() {
           />
         ) : (
           <div class="no-classes" data-testid="no-classes">
-            <p>No class yet. Look at the item, then name the class that fits.</p>
-            <button type="button" class="main" disabled={idle} onClick={() => (dialog.value = "find")}>
-              Name the first class <kbd>{shownKey(keyOf("find", keyMap.value))}</kbd>
-            </button>
+            {may("owner") ? (
+              <>
+                <p>No class yet. Look at the item, then name the class that fits.</p>
+                <button type="button" class="main" disabled={idle} onClick={() => (dialog.value = "find")}>
+                  Name the first class <kbd>{shownKey(keyOf("find", keyMap.value))}</kbd>
+                </button>
+              </>
+            ) : (
+              <p>No class yet. An owner of this project adds the first one.</p>
+            )}
           </div>
         )}
         <div class="side-foot">
           <button type="button" class="quiet" data-testid="find" onClick={() => (dialog.value = "find")}>
             Find <kbd>{shownKey(keyOf("find", keyMap.value))}</kbd>
           </button>
-          <button type="button" class="quiet" data-testid="add-class" onClick={() => (dialog.value = "add")}>
-            + Add class
-          </button>
+          {may("owner") && (
+            <button type="button" class="quiet" data-testid="add-class" onClick={() => (dialog.value = "add")}>
+              + Add class
+            </button>
+          )}
           {mayGuess && (
             <button
               type="button"

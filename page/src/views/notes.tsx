@@ -2,11 +2,11 @@
 import { useState } from "preact/hooks";
 import { decideFolders, raiseAuditShare } from "../project.ts";
 import { dismissed } from "../settings.ts";
-import { say, status } from "../state.ts";
+import { may, say, status } from "../state.ts";
 import type { Folders } from "../types.ts";
 import { number, percent, plural, sentence } from "../words.ts";
 
-function Command({ line }: { line: string }) {
+export function Command({ line }: { line: string }) {
   const copy = () =>
     navigator.clipboard?.writeText(line).then(
       () => say("Copied."),
@@ -78,7 +78,7 @@ export function CalibrationLine() {
 export function AuditOffer() {
   const [busy, setBusy] = useState(false);
   const plan = status.value?.audit;
-  if (!plan || plan.raise_to === null) return null;
+  if (!plan || plan.raise_to === null || !may("owner")) return null;
   const raise = async () => {
     setBusy(true);
     await raiseAuditShare(plan.raise_to as number);
@@ -142,7 +142,7 @@ export function FolderQuestion() {
         {plural(folders.items, "item lies", "items lie")} in them
         {folders.loose > 0 && `, and ${number(folders.loose)} beside them`}. You can change this until somebody labels.
       </p>
-      <FolderButtons folders={folders} />
+      {may("owner") ? <FolderButtons folders={folders} /> : <p>An owner of this project decides; labelling starts then.</p>}
     </div>
   );
 }

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Failure, get, post } from "../api.ts";
 import { Curve } from "../charts.tsx";
 import { decideElsewhere } from "../desk.ts";
-import { annotator, away, classes, counted, say, status, styles } from "../state.ts";
+import { annotator, away, classes, counted, dialog, may, say, status, styles } from "../state.ts";
 import { trainingWords } from "../training.ts";
 import { number, percent, plural, seconds, sentence } from "../words.ts";
 import type { Agreement, ClassScore, Confusion, Person, Progress } from "../types.ts";
@@ -24,7 +24,7 @@ function PutBack({ what, name }: { what: "skipped" | "dont_know"; name: string }
   const putBack = () => decideElsewhere("api/put-back", { what }, { item: null, id: null }, `${name} items put back`);
   return (
     <button type="button" data-testid={`put-back-${name}`} onClick={putBack}>
-      Put back
+      {may("reviewer") ? "Put back" : "Put back mine"}
     </button>
   );
 }
@@ -314,16 +314,18 @@ export function ProgressView() {
           {now.training.state === "failed" && now.training.reason && (
             <span data-testid="training-reason">{sentence(now.training.reason)}</span>
           )}
-          <span>
-            <button
-              type="button"
-              data-testid="train-now"
-              disabled={now.training.state === "running" || away.value}
-              onClick={() => void train()}
-            >
-              Train now
-            </button>
-          </span>
+          {may("owner") && (
+            <span>
+              <button
+                type="button"
+                data-testid="train-now"
+                disabled={now.training.state === "running" || away.value}
+                onClick={() => void train()}
+              >
+                Train now
+              </button>
+            </span>
+          )}
         </div>
       </div>
       <section class="panel wide">
@@ -368,7 +370,14 @@ export function ProgressView() {
         </ul>
       </section>
       <section class="panel people">
-        <h2>People</h2>
+        <div class="panel-head">
+          <h2>{may("reviewer") ? "People" : "You"}</h2>
+          {may("owner") && (
+            <button type="button" data-testid="open-people" onClick={() => (dialog.value = "people")}>
+              Change people
+            </button>
+          )}
+        </div>
         {progress.people.length > 0 ? (
           <People people={progress.people} />
         ) : (
@@ -393,7 +402,7 @@ export function ProgressView() {
             <b>{number(now.flagged)}</b> flagged
           </li>
           <li>
-            <b>{number(now.suspicious)}</b> to review {now.suspicious > 0 && <a href="#/review">Review</a>}
+            <b>{number(now.suspicious)}</b> to review {now.suspicious > 0 && may("reviewer") && <a href="#/review">Review</a>}
           </li>
         </ul>
       </section>

@@ -1,6 +1,6 @@
 // The numbers that are always on the page.
 import { BalanceBars, Spark } from "../charts.tsx";
-import { VIEWS, away, counted, curve, dialog, locked, me, refusedCount, sendAway, status, view, waiting } from "../state.ts";
+import { away, counted, curve, dialog, me, refusedCount, sendAway, status, view, viewShown, views, waiting } from "../state.ts";
 import type { View } from "../state.ts";
 import { outbox } from "../desk.ts";
 import { trainingWords } from "../training.ts";
@@ -26,12 +26,12 @@ export function Nav({ below = false }: { below?: boolean }) {
   const suspicious = status.value?.suspicious ?? 0;
   return (
     <nav class="nav" aria-label="Views">
-      {VIEWS.map((each) => (
+      {views.value.map((each) => (
         <a
           key={each}
           href={`#/${each}`}
           data-testid={below ? `thumb-${each}` : `nav-${each}`}
-          aria-current={each === view.value ? "page" : undefined}
+          aria-current={each === viewShown.value ? "page" : undefined}
           onClick={() => {
             view.value = each;
             document.getElementById("main")?.focus({ preventScroll: true }); // also where it is open already
@@ -184,15 +184,6 @@ export function TopBar() {
 export function Banner() {
   const failure = sendAway.value;
   const n = waiting.value;
-  if (locked.value)
-    return (
-      <div class="banner" role="alert" data-testid="banner">
-        The server wants to know who you are: open your personal link again.{" "}
-        <span class={n ? "" : "unseen"}>
-          <span data-testid="queue-count">{n}</span> {n === 1 ? "label waits" : "labels wait"} here.
-        </span>
-      </div>
-    );
   const kept = outbox()?.isVolatile ? "keep this page open" : "nothing is lost";
   const cannot = failure && failure.status >= 500 ? failure.message : null;
   return (

@@ -3,13 +3,13 @@ import type { TargetedEvent } from "preact";
 import { useState } from "preact/hooks";
 import { Failure, post } from "../api.ts";
 import { name } from "../settings.ts";
-import { status } from "../state.ts";
-import { number, percent, sentence } from "../words.ts";
+import { lockedWords, may, status, waiting } from "../state.ts";
+import { number, percent, plural, sentence } from "../words.ts";
 
 /** What the audit items can show, before the first of them is asked; more of them where that would help. */
 function Outlook({ raise, onRaise }: { raise: boolean; onRaise: (wanted: boolean) => void }) {
   const now = status.value;
-  if (!now?.audit || now.labelled > 0) return null;
+  if (!now?.audit || now.labelled > 0 || !may("owner")) return null;
   const { line, raise_to: better, share } = now.audit;
   return (
     <div class="outlook" data-testid="outlook">
@@ -32,7 +32,7 @@ function Outlook({ raise, onRaise }: { raise: boolean; onRaise: (wanted: boolean
   );
 }
 
-export function Welcome({ login, onReady }: { login: boolean; onReady: (name: string, raise: boolean) => void }) {
+export function Welcome({ login, onReady }: { login: boolean; onReady: (name: string, raise: boolean) => Promise<void> }) {
   const [typed, setTyped] = useState(name.value);
   const [password, setPassword] = useState("");
   const [trouble, setTrouble] = useState("");
@@ -42,17 +42,15 @@ export function Welcome({ login, onReady }: { login: boolean; onReady: (name: st
     event.preventDefault();
     const who = typed.trim();
     if (who === "") return setTrouble("Give a name, so that others see who labelled what.");
-    if (login) {
-      setBusy(true);
-      try {
-        await post("api/login", { annotator: who, password });
-      } catch (error) {
-        return setTrouble(sentence(error instanceof Failure ? error.message : String(error)));
-      } finally {
-        setBusy(false);
-      }
+    setBusy(true);
+    try {
+      if (login) await post("api/login", { annotator: who, password });
+      await onReady(who, raise);
+    } catch (error) {
+      setTrouble(sentence(error instanceof Failure ? error.message : String(error)));
+    } finally {
+      setBusy(false);
     }
-    onReady(who, raise);
   };
   return (
     <main class="welcome">
@@ -147,6 +145,24 @@ export function Preparing() {
               {number(now.done)} of {number(now.total)} items
             </p>
           </>
+        )}
+      </div>
+    </main>
+  );
+}
+
+/** The token that this browser has does not count any more: a new link was issued, or this person has retired. */
+export function Locked() {
+  const n = waiting.value;
+  return (
+    <main class="welcome">
+      <div class="card" role="alert" data-testid="locked">
+        <h1>You cannot come in here now</h1>
+        <p>{lockedWords.value ? sentence(lockedWords.value) : "Open your personal link again."}</p>
+        {n > 0 && (
+          <p class="faint">
+            {plural(n, "decision waits", "decisions wait")} in this browser, to be sent when you come in again.
+          </p>
         )}
       </div>
     </main>

@@ -3,14 +3,18 @@ import { useEffect, useState } from "preact/hooks";
 import { Failure } from "../api.ts";
 import { outbox } from "../desk.ts";
 import { Dialog } from "../dialogs.tsx";
-import { ACTIONS, classKeys, classRows, keyOf, nameOf, shownKey } from "../keys.ts";
+import { ACTIONS, type Action, classKeys, classRows, keyOf, nameOf, shownKey } from "../keys.ts";
 import { keyMap, suggestions, theme } from "../settings.ts";
 import { changeSettings, fetchSettings } from "../project.ts";
-import { allowed, annotator, className, classView, classes, dialog, me, offered, refusedCount, waiting } from "../state.ts";
+import { allowed, annotator, className, classView, classes, dialog, may, me, offered, refusedCount, waiting } from "../state.ts";
 import type { ProjectSettings, SettingShown } from "../types.ts";
-import { sentence } from "../words.ts";
+import { ROLE_WORDS, sentence } from "../words.ts";
 import { FolderLine } from "./notes.tsx";
 import { type Outcome, OutcomeList } from "./outcome.tsx";
+
+/** What a key does for this person: only owners change classes. */
+const ownWords = (action: Action, words: string) =>
+  may("owner") ? words : action === "find" ? "Find a class" : action === "classes" ? "Classes: what they mean" : words;
 
 export function Help() {
   const map = keyMap.value;
@@ -30,7 +34,9 @@ export function Help() {
       </p>
       <dl class="keys">
         {classRows(classes.value, map, classView.value).map(({ key, words }) => row(key, words))}
-        {ACTIONS.map(({ action, words }) => row(keyOf(action, map), words))}
+        {ACTIONS.filter(({ where }) => where !== "review" || may("reviewer")).map(({ action, words }) =>
+          row(keyOf(action, map), ownWords(action, words)),
+        )}
         {row("a … t", "Grid: take a tile out, or in again")}
       </dl>
       <p class="faint">
@@ -46,7 +52,11 @@ function KeyChanger() {
   const map = keyMap.value;
   const keys = classKeys(classes.value, map, classView.value);
   const rows = [
-    ...ACTIONS.map(({ action, words }) => ({ id: action as string, words, key: keyOf(action, map) })),
+    ...ACTIONS.filter(({ where }) => where !== "review" || may("reviewer")).map(({ action, words }) => ({
+      id: action as string,
+      words: ownWords(action, words),
+      key: keyOf(action, map),
+    })),
     ...offered.value
       .slice(0, 40)
       .map((i) => ({ id: `class-${i}`, words: `Class “${className(i)}”`, key: keys[i] ?? "none" })),
@@ -207,6 +217,7 @@ export function SettingsWindow({ onLeave }: { onLeave: () => void }) {
       <div class="setting">
         <span>
           You are <b data-testid="who">{annotator.value}</b>
+          <small data-testid="role">{ROLE_WORDS[me.value?.role ?? "annotator"]}</small>
         </span>
         <button
           type="button"
@@ -244,14 +255,29 @@ export function SettingsWindow({ onLeave }: { onLeave: () => void }) {
       </label>
       <div class="setting">
         <span>
-          Classes <small>Describe, rename, merge or remove them, for everybody</small>
+          Classes{" "}
+          <small>
+            {may("owner") ? "Describe, rename, merge or remove them, for everybody" : "What they mean, and examples"}
+          </small>
         </span>
         <button type="button" data-testid="open-classes" onClick={() => (dialog.value = "classes")}>
-          Change
+          {may("owner") ? "Change" : "See"}
         </button>
       </div>
-      <FolderLine />
-      <ProjectForm />
+      {may("owner") && (
+        <>
+          <div class="setting">
+            <span>
+              People <small>Add, rename or retire them; who may do what</small>
+            </span>
+            <button type="button" data-testid="open-people" onClick={() => (dialog.value = "people")}>
+              Change
+            </button>
+          </div>
+          <FolderLine />
+          <ProjectForm />
+        </>
+      )}
       <KeyChanger />
     </Dialog>
   );

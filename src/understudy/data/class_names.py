@@ -15,6 +15,7 @@ from understudy.errors import UnderstudyError, UsageError
 MAX_SUGGESTIONS: Final = 20  # labels for which the nearest class is looked up: with many classes that is slow
 MAX_NAME_LENGTH: Final = 200  # characters of a class
 OVERLOOKED: Final = frozenset({"Mn", "Me", "Zs", "Cf"})  # accents, blanks, and characters of no width
+FILLERS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and signs that show nothing
 MAX_CLASSES: Final = 100_000  # numbers beyond this are identities or hashes rather than classes
 
 
@@ -146,4 +147,5 @@ def find_look_alikes(new: Iterable[str], known: Iterable[str]) -> list[tuple[str
 def _letters_of(name: str) -> str:
     """A name without what is easily overlooked; composed and decomposed characters are the same."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
-    return "".join(sign for sign in plain if unicodedata.category(sign) not in OVERLOOKED) or name
+    seen = (sign for sign in plain if unicodedata.category(sign) not in OVERLOOKED and sign not in FILLERS)
+    return "".join(seen) or name

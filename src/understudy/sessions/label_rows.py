@@ -13,6 +13,7 @@ from understudy.labels.export_data import ExportData, LabelRow
 from understudy.sessions.calibrations import audit_labels, calibration_of_model
 from understudy.sessions.classes import ClassTable
 from understudy.sessions.log.events import Ask, Event
+from understudy.sessions.people import PeopleTable
 from understudy.sessions.record import Decisions, Mark, Record
 from understudy.sessions.training.artifacts import Artifacts
 
@@ -29,18 +30,21 @@ class RecordCopy:
     asks: Mapping[int, Event]
     asked: Mapping[Ask, dict[int, None]]
     events: Mapping[int, tuple[Event, ...]]
+    people: PeopleTable
 
     @classmethod
     def of(cls, record: Record) -> "RecordCopy":
         asked = {ask: dict(items) for ask, items in record.asked.items()}
         classes = record.class_table.copy()
-        return cls(classes, dict(record.effective), dict(record.asks), asked, record.decision_events())
+        return cls(
+            classes, dict(record.effective), dict(record.asks), asked, record.decision_events(), record.people.copy()
+        )
 
     def to_record(self) -> Record:
         """The record of that moment, as far as rows of labels need it."""
         record = Record()
         record.class_table, record.classes, record.effective = self.classes, self.classes.names, dict(self.effective)
-        record.asks, record.asked = dict(self.asks), dict(self.asked)
+        record.asks, record.asked, record.people = dict(self.asks), dict(self.asked), self.people
         for item, events in self.events.items():
             record.replace_decisions(item, events)
         return record
@@ -124,7 +128,7 @@ def _rows_of_item(record: Record, name: str, item: int) -> Iterator[LabelRow]:
             label=None if mark is None else _class_name(record, mark.label),
             effective=None if effective is None else _class_name(record, effective),
             decision=decision,
-            annotator=who,
+            annotator=record.people.name_of(who),
             labelled_at=iso_utc(times.get(seq, 0.0) if mark is None else mark.at),
             asked=asked,
             why=why,

@@ -21,6 +21,8 @@ from understudy.sessions import audit
 from understudy.sessions.log.events import SOURCE_ANNOTATOR, Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.models import Models, setup_options
+from understudy.sessions.people import Role
+from understudy.sessions.people_changes import enrol
 from understudy.sessions.record import Record, replay_events, require_untouched
 from understudy.sessions.session import Session
 from understudy.sessions.training.artifacts import Artifacts, Predictions
@@ -38,6 +40,7 @@ def open_session(
     project: Project,
     *,
     predictions: Path | None = None,
+    people: Mapping[str, Role | None] | None = None,
     progress: Callable[[int, int], None] | None = None,
     quiet: bool = True,
     clock: Callable[[], float] = time.monotonic,
@@ -46,7 +49,8 @@ def open_session(
     """The session of a project, and the only one: a second is refused. Features that are missing are made first.
 
     `predictions`: a file of those of a model one already has; the surrogate starts from them. `progress` is called
-    with how many items are prepared, of how many. Sessions that share a `turn` train one after another.
+    with how many items are prepared, of how many. Sessions that share a `turn` train one after another. `people`: those
+    who are to be let in, with their roles, where not everybody is; see `enrol`.
     """
     require_log(project.folder, project.store_url, project.identity)
     log = EventLog.open(project.store_url, project.identity)
@@ -61,7 +65,7 @@ def open_session(
         if project.folder_choice is not None:
             events += _choose_folders(project, record, log)
             record = Record.from_events(events)
-        new = _new_events(project, record)
+        new = [*_new_events(project, record), *([] if people is None else enrol(record.people, people))]
         events += log.append(*new) if new else []
         trainer = Trainer(project.work, Artifacts(project.artifacts), project.features_path, turn=turn)
         trainer.prepare(*setup_options(project, len(project.pool)))

@@ -25,21 +25,36 @@ RECENT_ITEMS: Final = 50  # of those asked last, among which right guesses are c
 
 
 def progress(
-    state: SessionState, facts: TrainingFacts, *, online: Sequence[str], checked: Guesswork | None = None
+    state: SessionState,
+    facts: TrainingFacts,
+    *,
+    online: Sequence[str],
+    checked: Guesswork | None = None,
+    only: str | None = None,
 ) -> Progress:
-    """The progress page. `checked`: what `cross_check` found, where it was needed."""
+    """The progress page. `checked`: what `cross_check` found, where it was needed.
+
+    With `only` it shows one person and nothing that others said, so that people go on deciding for themselves.
+    """
     record = state.record
     labels = state.audits.labels
     right, judged = record.tally()
-    by_name = {item: {name: mark.label for name, mark in marks.items()} for item, marks in record.labels.items()}
-    shared = any(len(names) > 1 for names in by_name.values())
+    by_name = {
+        item: {record.people.name_of(who): mark.label for who, mark in marks.items()}
+        for item, marks in record.labels.items()
+    }
+    is_measured = record.settings.agreement_share > 0 or any(len(names) > 1 for names in by_name.values())
     return Progress(
         curve=[_curve_point(state, place, labels) for place in range(len(record.trainings))],
         hint=_hint(state, facts, labels, checked),
         asked_accuracy=right / judged if judged else None,
         class_counts=[record.class_counts[number] for number in range(len(record.classes))],
-        people=_people(record, online, agreement.with_others(by_name)),
-        agreement=agreement.agreement(by_name) if shared or record.settings.agreement_share > 0 else None,
+        people=[
+            person
+            for person in _people(record, online, agreement.with_others(by_name))
+            if only is None or person.name == record.people.name_of(only)
+        ],
+        agreement=agreement.agreement(by_name) if only is None and is_measured else None,
         failures=[event.data["reason"] for event in record.failures],
         by_class=_by_class(state, labels),
         confusions=_confusions(state, labels),
@@ -144,14 +159,15 @@ def _had_predictions(record: Record, place: int) -> bool:
 
 def _people(record: Record, online: Sequence[str], agreeing: dict[str, float]) -> list[Person]:
     found = []
-    for name in record.annotators:
-        events = [event for event in record.events_by_annotator.get(name, []) if event.seq not in record.undone]
+    for who in record.annotators:
+        name = record.people.name_of(who)
+        events = [event for event in record.events_by_annotator.get(who, []) if event.seq not in record.undone]
         kinds = [event.kind for event in events]
         seconds = [event.data["seconds"] for event in events if event.data.get("seconds") is not None]
         found.append(
             Person(
                 name=name,
-                online=name in online,
+                online=who in online,
                 labels=kinds.count("labelled"),
                 skipped=kinds.count("skipped"),
                 unknown=kinds.count("dont_know"),

@@ -22,6 +22,7 @@ from understudy.messages import count_of
 from understudy.projects.settings import Settings
 from understudy.sessions.classes import ClassTable
 from understudy.sessions.log.events import CLASS_KINDS, DECISIONS, SOURCE_ANNOTATOR, Ask, Event, Source
+from understudy.sessions.people import PeopleTable
 
 ItemState = Literal["open", "pending", "told", "skipped", "dropped", "audit"]  # what an item is to the surrogate
 REGROUPING = frozenset({"class_merged", "class_removed", "undone"})
@@ -95,7 +96,11 @@ class Decisions:
         elif event.kind == "kept":
             self.kept_as = data["label"]
         elif event.kind == "put_back":
-            (self.skipped if data["what"] == "skipped" else self.unknown).clear()
+            refused = self.skipped if data["what"] == "skipped" else self.unknown
+            if "of" in data:  # only what this person skipped or did not know
+                refused.pop(data["of"], None)
+            else:
+                refused.clear()
         if event.kind in GIVES_UP_LABEL:
             self.given.pop(who, None)
 
@@ -150,6 +155,7 @@ class Record:
 
     def __init__(self) -> None:
         self.audit_version = 0  # grows whenever the answers to audit items may have changed
+        self.people = PeopleTable()  # they stay when a project begins anew
         self._begin()
 
     def _begin(self) -> None:
@@ -369,7 +375,8 @@ class Record:
             undone = self._decisions.get(event.data["undoes"])
             return [] if undone is None or undone.item is None else [undone.item]
         if event.kind == "put_back":
-            return list(self.skipped if event.data["what"] == "skipped" else self.unknown)
+            refused = self.skipped if event.data["what"] == "skipped" else self.unknown
+            return [item for item, who in refused.items() if event.data.get("of", next(iter(who))) in who]
         return [] if event.item is None else [event.item]
 
     def _regrouped_by(self, event: Event) -> frozenset[int]:
@@ -409,6 +416,7 @@ class Record:
 
     def _apply(self, event: Event) -> None:
         self.seq = event.seq
+        self.people.apply(event)
         if event.annotator is not None:
             self.annotators.setdefault(event.annotator)
         if event.kind == "restarted":
@@ -576,12 +584,14 @@ class Replay:
 
 
 def replay_events(events: Sequence[Event]) -> Replay:
-    """Apply the events of a whole log; those before a restart are void."""
+    """Apply the events of a whole log; those before a restart are void, but for what they say of people."""
     restarts = [place for place, event in enumerate(events) if event.kind == "restarted"]
-    events = events[restarts[-1] :] if restarts else events
+    before, events = (events[: restarts[-1]], events[restarts[-1] :]) if restarts else ((), events)
     trained = [event for event in events if event.kind == "trained"]
     until = trained[-1].data["until"] if trained else 0
     record, moves = Record(), list[Move]()
+    for event in before:
+        record.people.apply(event)
     ledger: Ledger | None = None
     for event in events:
         if event.seq > until and ledger is None and trained:

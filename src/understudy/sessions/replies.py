@@ -181,6 +181,28 @@ class ClassList:
 
 
 @dataclass(frozen=True)
+class PersonShown:
+    """Somebody who labels, or did. `person` is their id for ever, `name` what they are called now."""
+
+    person: str
+    name: str
+    role: str  # "annotator", "reviewer" or "owner"
+    retired: bool
+    former_names: list[str]
+    added: bool  # somebody let them in; others are known by their labels only
+    online: bool
+    labels: int
+
+
+@dataclass(frozen=True)
+class PeopleList:
+    """All people, those who retired last; and the last changes, latest first."""
+
+    people: list[PersonShown]
+    changes: list[ChangeShown]
+
+
+@dataclass(frozen=True)
 class Folders:
     """Folders of images that may be classes, and what they are taken for now: that can still be changed."""
 

@@ -21,7 +21,7 @@ from understudy.errors import Conflict, NotFound, NotStored, PoolExhausted, Unde
 from understudy.labels.imported_labels import Imported, ImportedLabel, check_new_classes
 from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
-from understudy.sessions import progress, views, why
+from understudy.sessions import people_changes, progress, views, why
 from understudy.sessions.calibrations import Audits
 from understudy.sessions.class_changes import check_new_class, check_values, possible_change, why_gone
 from understudy.sessions.classes import CHANGEABLE
@@ -37,6 +37,7 @@ from understudy.sessions.replies import (
     GridOffer,
     ItemCard,
     Likely,
+    PeopleList,
     Progress,
     ProjectSettings,
     Question,
@@ -56,7 +57,21 @@ from understudy.sessions.turns import Turns
 MAX_ITEMS: Final = 100  # confirmed in one call
 MAX_NAME_LENGTH: Final = 64  # of an annotator and of a key
 LABELS_PER_BATCH: Final = 1_000  # of an import, stored in one transaction
-ESSENCE: Final = ("label", "items", "what", "on", "note", "settings", "class", "into", "order", "undoes", *CHANGEABLE)
+ESSENCE: Final = (
+    "label",
+    "items",
+    "what",
+    "on",
+    "note",
+    "settings",
+    "class",
+    "into",
+    "order",
+    "undoes",
+    "of",
+    "role",
+    *CHANGEABLE,
+)
 # data by which a call is the same
 MIN_WAIT_SECONDS: Final = 1.0  # from which a decision that waited for the server keeps its own time
 MAX_WAIT_SECONDS: Final = 366 * 86_400.0
@@ -113,6 +128,8 @@ class Session:
             return [views.show_item(self.project, item) for item in dict.fromkeys([*held, *other, *likely])][:n]
 
     def _next(self, annotator: str) -> Question:
+        if self.record.people.is_retired(annotator):  # while their last decision was on its way
+            return Question(None, reason="You have retired from this project.")
         try:
             self._expire()
             held = self.record.held_by(annotator)
@@ -234,13 +251,35 @@ class Session:
                 raise NotFound(f"item {item} has no label to keep; label it first")
             return self._decide("kept", item, annotator, key, {"label": label}, ago=ago)
 
-    def put_back(self, what: str, annotator: str, key: str) -> Stored:
-        """Let items be asked again that were skipped, or that people did not know."""
+    def put_back(self, what: str, annotator: str, key: str, *, own: bool = False) -> Stored:
+        """Let items be asked again that were skipped, or that people did not know; or only the annotator's `own`."""
         if what not in ("skipped", "dont_know"):
             raise UnderstudyError(f"what is put back must be skipped or dont_know; got {what!r}")
         _check_call(annotator, key)
         with self._lock:
-            return self._store_and_ask([Event("put_back", None, annotator, key, {"what": what})], annotator)
+            data = {"what": what, **({"of": annotator} if own else {})}
+            return self._store_and_ask([Event("put_back", None, annotator, key, data)], annotator)
+
+    # -- people -------------------------------------------------------------------------------------------
+
+    def people(self) -> PeopleList:
+        """All people, and what was done to them lately."""
+        with self._lock:
+            return people_changes.show_people(self.record, self._here)
+
+    def change_people(self, event: Event) -> PeopleList:
+        """Add, rename, retire or bring back a person, give them a role, or take such a change back; the people then."""
+        assert event.annotator is not None
+        assert event.key is not None
+        _check_call(event.annotator, event.key)
+        with self._lock:
+            known = self._log.find(event.annotator, event.key)
+            if known is not None:
+                _require_same(known, event)
+                self._catch_up()
+            else:
+                self._store(*people_changes.possible_changes(self.record, event))
+            return people_changes.show_people(self.record, self._here)
 
     # -- classes ------------------------------------------------------------------------------------------
 
@@ -373,7 +412,10 @@ class Session:
                 self._store(*(Event("released", lease.item, annotator) for lease in held))
 
     def import_labels(self, imported: Imported, annotator: str) -> dict[str, Any]:
-        """Store labels from elsewhere. Those that are there already, by the same annotator, are not stored again."""
+        """Store labels from elsewhere. Those that are there already, by the same annotator, are not stored again.
+
+        Annotators are named as they are called now, or were formerly.
+        """
         check_name(annotator)
         with self._lock:
             known = self.record.class_table.names_that_count()
@@ -390,11 +432,11 @@ class Session:
 
     def _import(self, labels: Sequence[ImportedLabel], annotator: str) -> int:
         """Store those of these labels that are new, and count them."""
-        table = self.record.class_table
+        table, people = self.record.class_table, self.record.people
         numbers = {name: table.counts_as(name) for name in {found.label_name for found in labels}}
         events: list[Event] = []
         for found in labels:
-            who, number = found.annotator or annotator, numbers[found.label_name]
+            who, number = people.id_or_name(found.annotator or annotator), numbers[found.label_name]
             mark = self.record.decisions(found.row).marks.get(who)
             if number is not None and (mark is None or mark.label != number):  # None: removed a moment ago
                 event = self._label_event(found.row, who, None, {"label": number, "source": "import"})
@@ -539,10 +581,11 @@ class Session:
                 self._state, self._training, online=self.online, suspicious=self.suspicious, version=self._version
             )
 
-    def progress(self) -> Progress:
+    def progress(self, only: str | None = None) -> Progress:
+        """The progress page, of all people or of `only` this one."""
         checked = self._cross_check()
         with self._lock:
-            return progress.progress(self._state, self._training, online=self.online, checked=checked)
+            return progress.progress(self._state, self._training, online=self._here, checked=checked, only=only)
 
     def _cross_check(self) -> Guesswork | None:
         """What the labels say of each other, once for every model, where its audit items do not show it."""
@@ -595,10 +638,11 @@ class Session:
         with self._lock:
             return views.history(self.record, annotator, n)
 
-    def card(self, item: int) -> ItemCard:
+    def card(self, item: int, only: str | None = None) -> ItemCard:
+        """All that is known of an item, or what `only` this person said of it."""
         with self._lock:
             self._require_item(item)
-            return views.item_card(self._state, item)
+            return views.item_card(self._state, item, only)
 
     @property
     def lock(self) -> threading.RLock:
@@ -611,7 +655,12 @@ class Session:
 
     @property
     def online(self) -> list[str]:
-        return sorted(name for name, count in self._online.items() if count > 0)
+        """The names of those who have the page open."""
+        return sorted(self.record.people.names_of(self._here))
+
+    @property
+    def _here(self) -> list[str]:
+        return [person for person, count in self._online.items() if count > 0]
 
     def lease_of(self, annotator: str) -> tuple[int, int] | None:
         """The item that is leased to an annotator, and the number of the event by which it was; None for nothing."""

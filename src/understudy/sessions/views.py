@@ -5,7 +5,7 @@ All are called with the session's lock held.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from understudy.sessions.calibrations import Audits, shares_to_show
 from understudy.sessions.chooser import Choice
 from understudy.sessions.class_changes import describe_change
 from understudy.sessions.grid import Offer, make_offer, offer_few
+from understudy.sessions.log.events import Event
 from understudy.sessions.models import Models
 from understudy.sessions.record import Lease, Record
 from understudy.sessions.replies import (
@@ -141,22 +142,30 @@ def calibration_shown(state: SessionState) -> Calibration:
     return state.audits.calibration(state.models.probs)
 
 
-def item_card(state: SessionState, item: int) -> ItemCard:
-    """All that people decided about an item."""
+def item_card(state: SessionState, item: int, only: str | None = None) -> ItemCard:
+    """All that people decided about an item.
+
+    With `only` it has what this person said, so that a second opinion stays one's own.
+    """
     record, look = state.record, show_item(state.project, item)
     decisions = record.decisions(item)
-    notes = [note for note in decisions.flags.values() if note]
+
+    def seen(people: Iterable[str]) -> list[str]:
+        return [who for who in people if only in (None, who)]
+
+    labels = {who: decisions.marks[who].label for who in seen(decisions.marks)}
+    notes = [decisions.flags[who] for who in seen(decisions.flags) if decisions.flags[who]]
     return ItemCard(
         item=item,
         id=look.id,
         kind=look.kind,
         text=look.text,
-        label=record.label_of(item),
-        labels={name: mark.label for name, mark in decisions.marks.items()},
-        skipped_by=list(decisions.skipped),
-        unknown_to=list(decisions.unknown),
+        label=record.label_of(item) if only is None else labels.get(only),
+        labels={record.people.name_of(who): label for who, label in labels.items()},
+        skipped_by=record.people.names_of(seen(decisions.skipped)),
+        unknown_to=record.people.names_of(seen(decisions.unknown)),
         bad=bool(decisions.bad),
-        flagged=bool(decisions.flags),
+        flagged=bool(seen(decisions.flags)),
         note="; ".join(notes) or None,
     )
 
@@ -241,7 +250,7 @@ def reason_for_nothing(record: Record, annotator: str) -> str:
     """Why there is nothing to ask this annotator."""
     others = [lease for lease in record.leases.values() if lease.annotator != annotator]
     if others:
-        who = ", ".join(sorted({lease.annotator for lease in others}))
+        who = ", ".join(sorted({record.people.name_of(lease.annotator) for lease in others}))
         return f"The last items are with {who}. One comes to you when it is handed back, or its time is over."
     left = [item for item in record.unknown if item not in record.effective and item not in record.bad]
     unknown = sum(annotator in record.unknown[item] for item in left)
@@ -306,7 +315,7 @@ def doubts(state: SessionState, suspects: Sequence[Suspect]) -> list[Doubt]:
         marks = state.record.decisions(suspect.row).marks
         if state.record.label_of(suspect.row) != suspect.label:
             continue
-        by = next((name for name, mark in marks.items() if mark.label == suspect.label), "")
+        by = next((state.record.people.name_of(who) for who, mark in marks.items() if mark.label == suspect.label), "")
         look = show_item(state.project, suspect.row)
         found.append(
             Doubt(
@@ -333,7 +342,11 @@ def show_classes(state: SessionState) -> ClassList:
         [_show_class(state, number) for number in (*alive, *gone)],
         [
             ChangeShown(
-                event.seq, event.at, event.annotator, describe_change(record, event), record.reason_to_keep(event)
+                event.seq,
+                event.at,
+                _by_whom(record, event),
+                describe_change(record, event),
+                record.reason_to_keep(event),
             )
             for event in changes[::-1][:MAX_CHANGES]
         ],
@@ -359,7 +372,12 @@ def _show_class(state: SessionState, number: int) -> ClassShown:
 
 def _class_news(record: Record) -> ClassNews | None:
     last = record.class_news
-    return None if last is None else ClassNews(last.seq, last.annotator, describe_change(record, last))
+    return None if last is None else ClassNews(last.seq, _by_whom(record, last), describe_change(record, last))
+
+
+def _by_whom(record: Record, event: Event) -> str | None:
+    """The name of the person who did something; None for what the console did."""
+    return None if event.annotator is None else record.people.name_of(event.annotator)
 
 
 def _class_styles(record: Record) -> list[ClassStyle]:

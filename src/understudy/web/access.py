@@ -5,14 +5,17 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from understudy.data.class_names import find_look_alikes
 from understudy.errors import UsageError
+from understudy.sessions.people import PeopleTable, Role, check_role
+from understudy.sessions.people_changes import enrol
 from understudy.web.public_url import HOST_NAME, PublicUrl, is_address
 from understudy.web.tokens import Tokens
 
@@ -26,9 +29,15 @@ SECONDS_PER_MINUTE: Final = 60.0
 
 @dataclass(frozen=True)
 class Visitor:
-    """Somebody who may come in. `name` is theirs alone where a token says who they are, else None: any name goes."""
+    """Somebody who may come in. `name` is theirs alone where a token says who they are, else None: any name goes.
+
+    It is the name by which the log knows them, for ever. What they may do is their role; where everybody may come in,
+    everybody is owner.
+    """
 
     name: str | None = None
+    role: Role = "owner"
+    people: PeopleTable = field(default_factory=PeopleTable, compare=False, repr=False)
 
 
 class Tries:
@@ -77,8 +86,9 @@ class Access:
 
     `hosts`: the names it may be called by. With `by_address` any IP address will do, too: a stranger can point a name
     at this machine and so let a browser call it from a page of theirs, but not an address. `annotators`: whose links
-    count. `origin`: that of the public address, where there is one; pages of it are ours. `home`: the path under which
-    all pages of this server are, where cookies are valid.
+    count besides those of people whom the project itself knows. Of these it asks `people_now`, which has nobody while
+    the project is being prepared; `known` are those it had until then. `origin`: that of the public address, if any;
+    pages of it are ours. `home`: the path under which all pages of this server are, where cookies are valid.
     """
 
     hosts: frozenset[str] = LOOPBACK
@@ -89,6 +99,16 @@ class Access:
     tries: Tries = field(default_factory=Tries)
     origin: str = ""
     home: str = "/"
+    known: PeopleTable = field(default_factory=PeopleTable)
+    people_now: Callable[[], PeopleTable | None] = lambda: None
+
+    @property
+    def people(self) -> PeopleTable:
+        """The people of the project, with their roles."""
+        now = self.people_now()
+        if now is not None:
+            self.known = now
+        return self.known
 
     @property
     def is_open(self) -> bool:
@@ -103,17 +123,57 @@ class Access:
     def visitor(self, headers: Mapping[str, str]) -> Visitor | None:
         """Who sent a request with these headers; None for a stranger."""
         if self.tokens is None:
-            return Visitor()
+            return Visitor(people=self.people)
         token = token_in(headers, self.tokens.cookie)
         return None if token is None else self.visitor_with(token)
 
     def visitor_with(self, token: str) -> Visitor | None:
+        """Whose token this is, if it counts now. Logins by password never give more than an annotator may."""
         if self.tokens is None:
-            return Visitor()
-        owner = self.tokens.owner_of_link(token, self.annotators)
-        if owner is None and self.password:
-            owner = self.tokens.owner_of_login(token)
-        return None if owner is None else Visitor(owner)
+            return Visitor(people=self.people)
+        people = self.people
+        owner = self.owner_of_link(token)
+        if owner is not None:
+            return Visitor(owner, people.role_of(owner), people)
+        login = self.tokens.owner_of_login(token) if self.password else None
+        return (
+            None
+            if login is None or self.reason_against_login(login) is not None
+            else Visitor(login, "annotator", people)
+        )
+
+    def owner_of_link(self, token: str) -> str | None:
+        """Whose personal link has this token, if it counts now."""
+        people = self.people
+        let_in = [name for name in self.annotators if not people.is_retired(name)]
+        let_in += [person for person in people.by_id if people.may_enter(person)]
+        return None if self.tokens is None else self.tokens.owner_of_link(token, let_in)
+
+    @property
+    def logins(self) -> list[str]:
+        """The people who came in by the password."""
+        return [] if self.tokens is None else list(dict.fromkeys(self.tokens.logins.values()))
+
+    def reason_against_login(self, person: str) -> str | None:
+        """Why somebody cannot come in by the password alone, in a sentence; None where they can."""
+        people, name = self.people, self.people.name_of(person)
+        if people.is_retired(person):
+            return f"{name} has retired from this project; ask {people.whom_to_ask()}"
+        if people.id_of(person) not in (None, person):
+            return f"{person} is the name of somebody else; choose another name"
+        has_link = self.tokens is not None and person in self.tokens.links and people.may_enter(person)
+        if people.role_of(person) != "annotator" or has_link:
+            return f"{name} comes in by a personal link, not by the password; open that link, or choose another name"
+        return None
+
+    def has_retired(self, headers: Mapping[str, str]) -> bool:
+        """Whether these headers hold the token of somebody who has retired."""
+        if self.tokens is None or (token := token_in(headers, self.tokens.cookie)) is None:
+            return False
+        retired = [person for person in self.people.by_id if self.people.is_retired(person)]
+        return self.tokens.owner_of_link(token, retired) is not None or (
+            self.password and self.tokens.owner_of_login(token) in retired
+        )
 
 
 def access_for(
@@ -125,19 +185,41 @@ def access_for(
     new_links: bool = False,
     allow_host: str | None = None,
     public: PublicUrl | None = None,
+    people: PeopleTable | None = None,
 ) -> tuple[Access, dict[str, str | None]]:
-    """The rule that was asked for, and the tokens of personal links by name, None where one was given before."""
-    names, hosts = check_access(host, annotators, password, allow_host, public)
+    """The rule that was asked for, and the tokens of personal links by name, None where one was given before.
+
+    `people`: those of the project so far. With a password only those have a link who may do more than annotators.
+    """
+    wanted, hosts = check_access(host, annotators, password, allow_host, public)
     rule = Access(hosts, by_address=not is_loopback(host))
     if public is not None:
         rule = replace(rule, origin=public.origin, home=f"{public.prefix}/")
-    if not names and password is None:
+    if not wanted and password is None:
         return rule, {}
+    table = PeopleTable() if people is None else people.copy()
+    for place, event in enumerate(enrol(table, wanted)):
+        table.apply(replace(event, seq=-1 - place))  # as they will be once the project is open
+    _require_present(table, wanted)
     tokens = Tokens(folder)
     if password is not None:
         tokens.set_password(password)
-        return replace(rule, tokens=tokens, password=True), {}
-    return replace(rule, tokens=tokens, annotators=names), tokens.links_for(names, anew=new_links)
+    linked = [who for who in table.by_id.values() if table.may_enter(who.id)]
+    if password is not None:
+        linked = [who for who in linked if who.role != "annotator" or who.id in tokens.links]
+    links = tokens.links_for([who.id for who in linked], anew=new_links)
+    named = {who.name: links[who.id] for who in linked}
+    return replace(rule, tokens=tokens, password=password is not None, known=table), named
+
+
+def _require_present(table: PeopleTable, names: Iterable[str]) -> None:
+    """An error where somebody is to be let in who has retired."""
+    for name in names:
+        if table.is_retired(table.id_or_name(name)):
+            raise UsageError(
+                f"{name} has retired from this project; leave the name out, or bring them back with: "
+                f"understudy people PROJECT return {name}"
+            )
 
 
 def check_access(
@@ -146,15 +228,15 @@ def check_access(
     password: str | None,
     allow_host: str | None = None,
     public: PublicUrl | None = None,
-) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Names and hosts, or one line that says why these do not go together. Nothing is made yet."""
+) -> tuple[dict[str, Role | None], frozenset[str]]:
+    """People with their roles, and hosts; or one line that says why these do not go together. Nothing is made yet."""
     if annotators is not None and password is not None:
         raise UsageError("give --annotators, for a link each, or --password, for one word for all; not both")
     if password is not None and not 1 <= len(password) <= 256:
         raise UsageError("a password has 1 to 256 characters")
-    names = () if annotators is None else tuple(check_names(annotators))
+    wanted = {} if annotators is None else _read_roles(annotators)
     more = frozenset() if allow_host is None else _check_hosts(allow_host)
-    guarded = bool(names) or password is not None
+    guarded = bool(wanted) or password is not None
     if public is not None:
         if public.host not in LOOPBACK and not guarded:
             raise UsageError(
@@ -162,7 +244,18 @@ def check_access(
                 f"or --password for one password"
             )
         more |= {public.host}
-    return names, more | allowed_hosts(host, guarded=guarded)
+    return wanted, more | allowed_hosts(host, guarded=guarded)
+
+
+def _read_roles(people: str) -> dict[str, Role | None]:
+    """Names with their roles from `ann:owner,bob`; None where none is given."""
+    pairs = [one.partition(":") for one in people.split(",")]
+    names = check_names([name for name, _, _ in pairs])
+    for name, other in find_look_alikes(names, ()):
+        raise UsageError(f"{name} is easily taken for {other}; give people names that differ")
+    return {
+        name: check_role(role.strip()) if colon else None for name, (_, colon, role) in zip(names, pairs, strict=True)
+    }
 
 
 def _check_hosts(names: str) -> frozenset[str]:

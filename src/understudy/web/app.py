@@ -11,6 +11,7 @@ from understudy.sessions.session import Session
 from understudy.version import __version__
 from understudy.web.access import Access
 from understudy.web.content import Contents
+from understudy.web.dependencies import declare_roles, require_roles
 from understudy.web.error_responses import answer_errors
 from understudy.web.guard import Guard
 from understudy.web.live_status import LiveStatus
@@ -23,13 +24,17 @@ ABOUT: Final = """What `understudy label` serves. An item is a row of the pool; 
 
 Every call needs a token where the server has people: send it as `Authorization: Bearer TOKEN`. Errors are
 `{"detail": "one line"}`. `GET /api/live` is a stream of server-sent events: `status`, with what `GET /api/status`
-answers, whenever something changed."""
+answers, whenever something changed.
+
+`x-role` says what each call needs: `annotator` is anybody who may come in, `reviewer` and `owner` may do more. Where
+everybody may come in, everybody is owner. A call that a role does not allow answers 403."""
 
 
 def create_app(session: Session | SessionHolder, access: Access | None = None) -> FastAPI:
     """The application that serves a session, which may also arrive later in a holder."""
     holder = session if isinstance(session, SessionHolder) else SessionHolder(session)
     rule = Access() if access is None else access
+    rule.people_now = holder.people
     live = LiveStatus(holder)
 
     @asynccontextmanager
@@ -50,7 +55,9 @@ def create_app(session: Session | SessionHolder, access: Access | None = None) -
     app.state.holder, app.state.access, app.state.live, app.state.contents = holder, rule, live, Contents()
     app.state.is_listed = False  # whether it is one of several, which have a list
     for module in (decisions, views, files, people):
+        declare_roles(module.router)
         app.include_router(module.router)
+    require_roles(app)
     _add_page(app, rule)
     answer_errors(app)
     return app

@@ -114,7 +114,7 @@ class Guard:
             return error_response(403, "calls from other sites are refused")
         visitor = self.access.visitor(headers)
         if visitor is None and not (path in WITHOUT_TOKEN and self.access.password):
-            return error_response(401, self.say_how_to_enter(), {"WWW-Authenticate": "Bearer"})
+            return error_response(401, self.say_how_to_enter(headers), {"WWW-Authenticate": "Bearer"})
         scope.setdefault("state", {})["visitor"] = visitor
         wanted = OCTET_STREAM if path == IMPORT else JSON
         if method == "POST" and _media_type(headers.get("content-type", "")) != wanted and _is_call(scope):
@@ -128,7 +128,9 @@ class Guard:
         scheme, _, rest = origin.partition("://")
         return scheme in ("http", "https") and name_in(host) != "" and rest.lower() == host.lower()
 
-    def say_how_to_enter(self) -> str:
+    def say_how_to_enter(self, headers: Headers) -> str:
+        if self.access.has_retired(headers):
+            return f"you have retired from this project; ask {self.access.people.whom_to_ask()}"
         if self.access.password:
             return "log in with the password first"
         return "open the personal link that you were given, or send its token as Authorization: Bearer"

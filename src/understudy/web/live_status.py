@@ -5,8 +5,8 @@ import dataclasses
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
 
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
@@ -30,10 +30,11 @@ class LiveStatus:
         self.ended = threading.Event()
         self.watcher: threading.Thread | None = None
         self.listeners = 0
+        self.loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
         """Watch from now on. Called in the loop that will serve."""
-        loop = asyncio.get_running_loop()
+        loop = self.loop = asyncio.get_running_loop()
         self.changed = asyncio.Event()
         self.ended.clear()
         self.watcher = threading.Thread(target=self.watch, args=(loop,), name="live", daemon=True)
@@ -61,24 +62,38 @@ class LiveStatus:
         waited, self.changed = self.changed, asyncio.Event()
         waited.set()
 
+    def wake_soon(self) -> None:
+        """Let every stream look whether its person may still be there; called from any thread."""
+        if self.loop is not None:
+            self.loop.call_soon_threadsafe(self.wake)
+
     def end(self) -> None:
         """End all streams now; called in the loop."""
         self.ended.set()
         self.wake()
 
-    async def events(self, annotator: str | None) -> AsyncIterator[bytes]:
+    async def events(
+        self, annotator: str | None, who: Callable[[], dict[str, Any] | None] = dict
+    ) -> AsyncIterator[bytes]:
         """The stream of one page. As long as it is open, its annotator is present.
+
+        `who` says what the page's person is called and may do now; the page hears when it changes. None: they may not
+        be here any more, and the stream ends.
 
         A page with an annotator also hears of each lease of theirs: one of several tabs, or devices, sees by that
         when its item was decided in another.
         """
         present: Session | None = None
         leased: tuple[int, int] | None = None
+        told = who()
         self.listeners += 1
         try:
             sent = await run_in_threadpool(_status_event, self.holder)
             yield format_sse_event(retry=RETRY_MILLISECONDS) + sent
-            while not self.ended.is_set():
+            while not self.ended.is_set() and (now := who()) is not None:
+                if now != told:
+                    told = now
+                    yield format_sse_event(event="me", data_str=json.dumps(told))
                 session = self.holder.session
                 if annotator is not None and session is not None and session is not present:
                     present = session  # the first, or one that took its place

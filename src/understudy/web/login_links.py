@@ -27,20 +27,23 @@ def enter_by_link(request: Request, access: Access, token: str) -> Response:
     tokens, here = access.tokens, f"{request.scope.get('root_path', '')}/"
     if tokens is None:
         return RedirectResponse(here, 303)
-    owner = tokens.owner_of_link(token, access.annotators)  # a login's cookie is not a link
+    owner = access.owner_of_link(token)  # a login's cookie is not a link
     if owner is None:
         return PlainTextResponse("This link is not valid here. Ask for a new one.\n", 401)
     known = access.visitor(request.headers)
     name = None if known is None else known.name
     coming = f"{tokens.cookie}_coming"
     if not _is_ours(request, known is not None or coming in request.cookies):
-        page = _page_to_same_link(here, token, owner, again="again" in request.query_params)
+        page = _page_to_same_link(here, token, access.people.name_of(owner), again="again" in request.query_params)
         _set_cookie(page, request, coming, "1", ENTRY_SECONDS, access.home)
         return page
     if name not in (None, owner) and request.query_params.get("instead") != name:
-        text = f'This browser labels as {escape(str(name))}. <a href="{here}">Stay {escape(str(name))}</a>, or:'
+        now = escape(access.people.name_of(str(name)))
+        text = f'This browser labels as {now}. <a href="{here}">Stay {now}</a>, or:'
         address = f"{here}?token={quote(token)}&amp;instead={quote(str(name), safe='')}"
-        return HTMLResponse(PAGE.format(refresh="", text=text, address=address, owner=escape(owner)))
+        return HTMLResponse(
+            PAGE.format(refresh="", text=text, address=address, owner=escape(access.people.name_of(owner)))
+        )
     answer = RedirectResponse(here, 303)
     give_cookie(answer, request, access, token)
     answer.delete_cookie(coming, path=access.home, httponly=True, samesite="strict")

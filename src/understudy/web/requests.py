@@ -18,6 +18,7 @@ from understudy.sessions.class_changes import (
     check_description,
     check_shortcut,
 )
+from understudy.sessions.people import MAX_PERSON_NAME_LENGTH, Role, check_person_name
 
 LAST_ITEM: Final = 2**31 - 1
 MANY: Final = 100  # items of one grid
@@ -114,6 +115,12 @@ Key = Annotated[
 ]
 
 
+PersonName = Annotated[
+    str,
+    AfterValidator(_in_sentences(check_person_name)),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_PERSON_NAME_LENGTH, "pattern": NAME}),
+]
+RoleName = Annotated[Role, Field(description="What they may do.")]
 Alike = Annotated[bool, Field(description="Whether it may be easily taken for another class: Cat for cat, say.")]
 
 
@@ -227,6 +234,32 @@ class ClassOrder(Act):
 
 
 class ClassUndo(Act):
+    change: Annotated[
+        int, Field(ge=1, le=LAST_ITEM, description="`seq` of the change."), BeforeValidator(_whole_number)
+    ]
+
+
+class NewPerson(Act):
+    name: PersonName
+    role: RoleName = "annotator"
+
+
+class PersonChange(Act):
+    """What is not given, or null, stays."""
+
+    person: Annotated[Annotator, Field(description="The name of a person, of today or a former one.")]
+    name: Annotated[PersonName | None, Field(description="What they are called from now on.")] = None
+    role: RoleName | None = None
+    retired: Annotated[
+        bool | None, Field(description="Whether they may not come in any more; what they did stays.")
+    ] = None
+
+
+class NewLink(Act):
+    person: Annotated[Annotator, Field(description="Whose link it is; the one issued before stops working.")]
+
+
+class PeopleUndo(Act):
     change: Annotated[
         int, Field(ge=1, le=LAST_ITEM, description="`seq` of the change."), BeforeValidator(_whole_number)
     ]

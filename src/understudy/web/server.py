@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,7 @@ from understudy.defaults import FIRST_PORT
 from understudy.errors import UnderstudyError, UsageError
 from understudy.projects.project import Project
 from understudy.sessions.opening import open_session
+from understudy.sessions.people import PeopleTable, Role
 from understudy.sessions.replies import AuditPlan
 from understudy.sessions.session import Session
 from understudy.web.access import Access, is_loopback, is_wildcard
@@ -129,20 +130,22 @@ def serve(
     enter: Callable[[], tuple[Access, Links]] = lambda: (Access(), {}),
     address: Address | None = None,
     predictions: Path | None = None,
+    people: Mapping[str, Role | None] | None = None,
     browser: bool = True,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Serve a project until Ctrl-C. The page is there at once, also while features are still being made.
 
     `enter` says who may come in, and gives the tokens of new personal links. It is asked when nothing stands in the
-    way of serving any more: a link that is made must be shown. `say` prints a line for people.
+    way of serving any more: a link that is made must be shown. `people` are those to be let in, where not everybody is.
+    `say` prints a line for people.
     """
     place = Address() if address is None else address
     listening = listen(place)
     url = public_url(listening, place)
 
     def open_it(progress: Progress) -> Session:
-        session = open_session(project, predictions=predictions, progress=progress)
+        session = open_session(project, predictions=predictions, people=people, progress=progress)
         session.announce(url)
         for line in (*project.notes, *first_lines(session)):
             say(line)
@@ -164,7 +167,7 @@ def serve(
             server = make_server(holder, access, place)
             preparation.failed = lambda: setattr(server, "should_exit", True)
             server.should_exit = preparation.error is not None  # it may have failed just now
-            announce(url, links, say)
+            announce(url, links, say, access.people)
             for line in about_the_way(listening, place):
                 say(line)
             if browser and opens_here(place) and not links:
@@ -310,11 +313,10 @@ def _offer(plan: AuditPlan) -> str:
     return f" The page can raise their share from {plan.share:.0%} to {plan.raise_to:.0%}."
 
 
-def announce(url: str, links: Links, say: Callable[[str], None]) -> None:
+def announce(url: str, links: Links, say: Callable[[str], None], people: PeopleTable | None = None) -> None:
+    """Say where the page is, and each personal link, with the role of those who may do more than label."""
     say(f"label at {url}   (Ctrl-C stops; nothing is lost)")
     for name, token in links.items():
-        say(
-            f"  {name}: {url}?token={token}"
-            if token
-            else f"  {name}: the link issued before (--new-links issues new ones)"
-        )
+        role = "annotator" if people is None else people.role_of(people.id_or_name(name))
+        link = f"{url}?token={token}" if token else "the link issued before (--new-links issues new ones)"
+        say(f"  {name}: {link}{'' if role == 'annotator' else f'   ({role})'}")

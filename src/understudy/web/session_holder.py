@@ -7,6 +7,7 @@ from typing import Final
 from understudy.errors import Conflict, UnderstudyError
 from understudy.projects.project import Project
 from understudy.sessions.opening import open_session
+from understudy.sessions.people import PeopleTable
 from understudy.sessions.replies import Status, Training
 from understudy.sessions.session import Session
 from understudy.web.error_responses import Preparing
@@ -75,6 +76,11 @@ class SessionHolder:
             counted = f" ({self.done:,} of {self.total:,} items done)" if self.total else ""
             raise Preparing(f"the project is being prepared{counted}; try again in a moment")
         return self.session
+
+    def people(self) -> PeopleTable | None:
+        """The people of the project; None while it is being prepared."""
+        session = self.session
+        return None if session is None else session.record.people
 
     def status(self) -> Status:
         """The session's status, or how far the preparation is."""

@@ -9,11 +9,10 @@ import re
 import unicodedata
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
-from pydantic import BaseModel
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -23,12 +22,13 @@ from understudy.version import __version__
 from understudy.web.access import Access, Visitor
 from understudy.web.app import create_app
 from understudy.web.behind_proxy import strip_prefix
+from understudy.web.dependencies import Annotating, Anybody, Me, declare_roles, require_roles, who_is
 from understudy.web.error_responses import answer_errors, describe_statuses
 from understudy.web.guard import Guard
 from understudy.web.login_links import give_cookie
 from understudy.web.page_files import page_files, serve_file
 from understudy.web.requests import Login
-from understudy.web.routes.people import LoggedIn, Me, describe_visitor, try_password
+from understudy.web.routes.people import LoggedIn, try_password
 from understudy.web.session_holder import SessionHolder
 
 FOLDER: Final = "p"
@@ -68,7 +68,8 @@ class Place:
             self.app.state.live.ended.set()  # streams end with their next sign of life
 
 
-class ListedProject(BaseModel):
+@dataclass(frozen=True)
+class ListedProject:
     """A project as the list shows it."""
 
     name: str
@@ -85,7 +86,8 @@ class ListedProject(BaseModel):
     reason: str | None  # why it could not be opened
 
 
-class ProjectList(BaseModel):
+@dataclass(frozen=True)
+class ProjectList:
     """The projects that a visitor may see."""
 
     projects: list[ListedProject]
@@ -149,6 +151,7 @@ def _create_list(places: Sequence[Place], rule: Access) -> FastAPI:
         places=places,
     )  # fmt: skip
     app.state.places, app.state.access, app.state.holder = places, access, SessionHolder(name="projects")
+    declare_roles(router)
     app.include_router(router)
     page = page_files()
 
@@ -162,6 +165,7 @@ def _create_list(places: Sequence[Place], rule: Access) -> FastAPI:
         app.add_route(address, show, methods=["GET"], include_in_schema=False)
     app.add_middleware(Guard, access=access, page=frozenset(page))
     answer_errors(app)
+    require_roles(app)
     return app
 
 
@@ -169,7 +173,7 @@ router = APIRouter(responses=describe_statuses(401, 403))
 
 
 @router.get("/api/projects", tags=["projects"])
-def list_projects(request: Request) -> ProjectList:
+def list_projects(request: Request, by: Annotating) -> ProjectList:  # noqa: ARG001
     """The projects that this visitor may see, and what is to be done in each."""
     places: Sequence[Place] = request.app.state.places
     seen = [place for place in places if place.access.visitor(request.headers) is not None]
@@ -181,9 +185,9 @@ def list_projects(request: Request) -> ProjectList:
 
 
 @router.get("/api/me", tags=["people"])
-def me(request: Request) -> Me:
+def me(by: Anybody) -> Me:
     """Who this is, and whether a password is wanted."""
-    return describe_visitor(request.state.visitor, "list")
+    return replace(who_is(by), several="list")
 
 
 @router.post(
@@ -192,17 +196,17 @@ def me(request: Request) -> Me:
     tags=["people"],
     responses=describe_statuses(404, 408, 413, 415, 422, 429, 507),
 )
-def login(body: Login, request: Request, response: Response) -> object:
+def login(body: Login, by: Anybody, request: Request, response: Response) -> object:  # noqa: ARG001
     """Give the password and choose a name, for all projects at once: each gives a cookie of its own."""
     places: Sequence[Place] = request.app.state.places
     access: Access = request.app.state.access
-    served = [(place.access, place.access.tokens) for place in places if place.failure is None]
     if not access.password:
         raise NotFound("no password is wanted here")
-    given = try_password(request, access.tries, [tokens for _, tokens in served if tokens is not None], body)
+    served = [place.access for place in places if place.failure is None]
+    given = try_password(request, access.tries, served, body)
     if isinstance(given, Response):
         return given
-    for (rule, _), token in zip(served, given, strict=True):  # where there is a password, all have tokens
+    for rule, token in given:
         give_cookie(response, request, rule, token)
     return LoggedIn(annotator=body.annotator)
 
@@ -216,8 +220,7 @@ def to_list(request: Request, name: str) -> Response:  # noqa: ARG001
 def _lead_to_project(request: Request, places: Sequence[Place], token: str) -> Response:
     """A personal link from when its project was served alone leads to where the project is now."""
     for place in places:
-        tokens = place.access.tokens
-        if tokens is not None and tokens.owner_of_link(token, place.access.annotators) is not None:
+        if place.access.owner_of_link(token) is not None:
             query = request.scope["query_string"].decode("latin-1")
             return RedirectResponse(f"{request.scope.get('root_path', '')}/{place.address}?{query}", 303)
     return PlainTextResponse("This link is not valid here. Ask for a new one.\n", 401)

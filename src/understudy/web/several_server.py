@@ -4,7 +4,7 @@ import logging
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from understudy.errors import UnderstudyError, UsageError
 from understudy.projects.project import Project
 from understudy.projects.project_file import folder_for, name_of
 from understudy.sessions.opening import check_free, open_session
+from understudy.sessions.people import Role
 from understudy.sessions.session import Session
 from understudy.web.access import Access, Tries
 from understudy.web.server import (
@@ -70,20 +71,22 @@ def serve_several(
     sources: Sequence[str],
     *,
     open_project: Callable[[str], Project],
-    enter: Callable[[Path], tuple[Access, Links]],
+    enter: Callable[[Project], tuple[Access, Links]],
+    people: Mapping[str, Role | None] | None = None,
     address: Address | None = None,
     browser: bool = True,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Serve several projects until Ctrl-C. One that cannot be opened is said, and the others are served.
 
-    `open_project` makes or finds the project of a source; `enter` says who may come into the project of a folder.
+    `open_project` makes or finds the project of a source; `enter` says who may come into it, `people` whom to let
+    in with which roles.
     """
     way = Address() if address is None else address
     candidates = _open_all(sources, open_project)
     listening = listen(way)
     try:
-        _serve(candidates, listening=listening, way=way, enter=enter, browser=browser, say=say)
+        _serve(candidates, listening=listening, way=way, enter=enter, people=people, browser=browser, say=say)
     finally:
         listening.close()
 
@@ -114,7 +117,8 @@ def _serve(
     *,
     listening: socket.socket,
     way: Address,
-    enter: Callable[[Path], tuple[Access, Links]],
+    enter: Callable[[Project], tuple[Access, Links]],
+    people: Mapping[str, Role | None] | None,
     browser: bool,
     say: Callable[[str], None],
 ) -> None:
@@ -123,7 +127,7 @@ def _serve(
     places = _find_places(candidates, url, enter, say)
     turn, in_turn = threading.Semaphore(), threading.Thread(target=lambda: _prepare_in_turn(preparations), daemon=True)
     preparations = [
-        _prepare(each.project, place, f"{url}{place.address}", turn, say)
+        _prepare(each.project, place, f"{url}{place.address}", turn, people, say)
         for each, place in places
         if each.project is not None and place.app is not None
     ]
@@ -150,15 +154,15 @@ def _serve(
 def _find_places(
     candidates: Sequence[_Candidate],
     url: str,
-    enter: Callable[[Path], tuple[Access, Links]],
+    enter: Callable[[Project], tuple[Access, Links]],
     say: Callable[[str], None],
 ) -> list[tuple[_Candidate, Place]]:
     """Where each project is served, with an application where it can be; the links of each are said."""
     entered: dict[str, tuple[Access, Links]] = {}
     for each in candidates:
         try:
-            if each.error is None:
-                entered[each.source] = enter(each.folder)
+            if each.error is None and each.project is not None:
+                entered[each.source] = enter(each.project)
         except UnderstudyError as error:
             each.error = error
     if not entered:
@@ -205,12 +209,17 @@ def _link_lines(url: str, links: Links) -> list[str]:
 
 
 def _prepare(
-    project: Project, place: Place, url: str, turn: threading.Semaphore, say: Callable[[str], None]
+    project: Project,
+    place: Place,
+    url: str,
+    turn: threading.Semaphore,
+    people: Mapping[str, Role | None] | None,
+    say: Callable[[str], None],
 ) -> Preparation:
     """The preparation of a project, to be run when its turn comes. Where it fails, the list says why."""
 
     def open_it(progress: Progress) -> Session:
-        session = open_session(project, progress=progress, turn=turn)
+        session = open_session(project, people=people, progress=progress, turn=turn)
         session.announce(url)
         for line in (*project.notes, *first_lines(session)):
             say(f"{project.name}: {line}")

@@ -9,7 +9,7 @@ import hmac
 import json
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,11 +37,17 @@ class Tokens:
     def links_for(self, names: Sequence[str], *, anew: bool = False) -> dict[str, str | None]:
         """A token for each name; None where one was given before, which still works unless `anew`."""
         made: dict[str, str | None] = dict.fromkeys(names)
-        for name in names:
-            if anew or name not in self.links:
-                token = made[name] = secrets.token_urlsafe(32)
-                self.links[name] = _hash(token)
-        self.store()
+        with self.lock:
+            before = self.links
+            for name in names:
+                if anew or name not in self.links:
+                    token = made[name] = secrets.token_urlsafe(32)
+                    self.links = {**self.links, name: _hash(token)}
+            try:
+                self.store()
+            except NotStored:
+                self.links = before
+                raise
         return made
 
     def set_password(self, password: str) -> None:
@@ -51,13 +57,17 @@ class Tokens:
         self.password, self.logins = _salt(password), {}
         self.store()
 
-    def login(self, name: str, password: str) -> str | None:
-        """A new token bound to the name, or None if this is not the password."""
+    def login(self, name: str, password: str, *, check: Callable[[], None] = lambda: None) -> str | None:
+        """A new token bound to the name, or None if this is not the password.
+
+        `check` is called when the password is known to be right: what it says of names is for those who have it.
+        """
         with self.hashing:
             if self.password is None or not _is_password(password, self.password):
                 return None
         token = secrets.token_urlsafe(32)
         with self.lock:
+            check()
             kept = list(self.logins.items())[-(MAX_LOGINS - 1) :]
             before, self.logins = self.logins, dict(kept) | {_hash(token): name}
             try:

@@ -24,6 +24,8 @@ Kind = Literal[
     "class_merged",  # class, into: the class that its labels and predictions count for from now on
     "class_removed",  # class: its labels and predictions do not count any more
     "classes_reordered",  # order: the numbers of the classes as they are to be shown
+    "person_added",  # name: their id from now on; role
+    "person_changed",  # person, and any of name (before: the last), role, retired, and what else is known of them
     "settings_changed",  # settings: the new values by name; audit: rows that are audit items from now on
     "encoder_changed",  # encoder, features: their version; models of before know other features
     "asked",  # lease (Ask), seconds, why, model: an item is handed to an annotator
@@ -50,6 +52,7 @@ DECISIONS: Final = frozenset(
     {"labelled", "relabelled", "skipped", "dont_know", "bad", "flagged", "kept"}
 )  # can be undone
 CLASS_KINDS: Final = frozenset({"class_added", "class_changed", "class_merged", "class_removed", "classes_reordered"})
+PEOPLE_KINDS: Final = frozenset({"person_added", "person_changed"})
 NO_DATA: Final[Mapping[str, Any]] = MappingProxyType({})
 MAX_TEXT_LENGTH: Final = 256  # of an annotator's name and of a key: an index of PostgreSQL holds 2,700 bytes
 MAX_INTEGER: Final = 2**63 - 1

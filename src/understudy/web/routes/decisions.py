@@ -3,8 +3,18 @@
 from fastapi import APIRouter
 
 from understudy.sessions.classes import CHANGEABLE
+from understudy.sessions.people import may
 from understudy.sessions.replies import ClassList, ProjectSettings, Question, Status, Stored, Training, Undone
-from understudy.web.dependencies import By, Holding, Ready, class_number, own_name
+from understudy.web.dependencies import (
+    Annotating,
+    Holding,
+    Owning,
+    Ready,
+    Reviewing,
+    class_number,
+    own_name,
+    require_role,
+)
 from understudy.web.error_responses import WRITES, describe_statuses
 from understudy.web.requests import (
     Act,
@@ -28,14 +38,19 @@ router = APIRouter(prefix="/api", responses=describe_statuses(*WRITES), tags=["d
 
 
 @router.post("/next")
-def next_item(body: Who, session: Ready, by: By) -> Question:
+def next_item(body: Who, session: Ready, by: Annotating) -> Question:
     """Lease the most useful item to an annotator, or get the lease that is already held."""
     return session.next(own_name(by, body.annotator))
 
 
 @router.post("/labels")
-def label(body: Label, session: Ready, by: By) -> Stored:
-    """Say what an item is. Any item may be labelled by anybody at any time, leased or not."""
+def label(body: Label, session: Ready, by: Annotating) -> Stored:
+    """Say what an item is. Any item may be labelled by anybody at any time, leased or not.
+
+    With `source` "review" the label has the last word, so that needs a reviewer.
+    """
+    if body.source == "review":
+        require_role(by, "reviewer", "settle labels in a review")
     return session.label(
         body.item,
         class_number(session, body.label),
@@ -49,82 +64,83 @@ def label(body: Label, session: Ready, by: By) -> Stored:
 
 
 @router.post("/labels/many")
-def label_many(body: Labels, session: Ready, by: By) -> Stored:
+def label_many(body: Labels, session: Ready, by: Annotating) -> Stored:
     """Say that several items are of one class."""
     number = class_number(session, body.label)
     return session.label_many(body.items, number, own_name(by, body.annotator), body.key, ago=body.ago)
 
 
 @router.post("/skip")
-def skip(body: OfItem, session: Ready, by: By) -> Stored:
+def skip(body: OfItem, session: Ready, by: Annotating) -> Stored:
     """Not now."""
     return session.skip(body.item, own_name(by, body.annotator), body.key, ago=body.ago)
 
 
 @router.post("/dont-know")
-def dont_know(body: OfItem, session: Ready, by: By) -> Stored:
+def dont_know(body: OfItem, session: Ready, by: Annotating) -> Stored:
     """This annotator cannot tell; another may."""
     return session.dont_know(body.item, own_name(by, body.annotator), body.key, ago=body.ago)
 
 
 @router.post("/bad")
-def bad(body: OfItem, session: Ready, by: By) -> Stored:
+def bad(body: OfItem, session: Ready, by: Annotating) -> Stored:
     """No item of this pool: broken, private, off topic."""
     return session.bad(body.item, own_name(by, body.annotator), body.key, ago=body.ago)
 
 
-@router.post("/keep")
-def keep(body: OfItem, session: Ready, by: By) -> Stored:
+@router.post("/keep", summary="Keep labels in a review")
+def keep(body: OfItem, session: Ready, by: Reviewing) -> Stored:
     """Looked at again in a review: the label is right."""
     return session.keep(body.item, own_name(by, body.annotator), body.key, ago=body.ago)
 
 
 @router.post("/flag")
-def flag(body: Flag, session: Ready, by: By) -> Stored:
+def flag(body: Flag, session: Ready, by: Annotating) -> Stored:
     """Mark an item for somebody to look at, with a note; the item stays leased."""
     return session.flag(body.item, own_name(by, body.annotator), body.key, on=body.on, note=body.note, ago=body.ago)
 
 
 @router.post("/put-back")
-def put_back(body: PutBack, session: Ready, by: By) -> Stored:
-    """Let the items be asked again that were skipped, or that nobody knew."""
-    return session.put_back(body.what, own_name(by, body.annotator), body.key)
+def put_back(body: PutBack, session: Ready, by: Annotating) -> Stored:
+    """Let items be asked again that were skipped, or not known: an annotator's own, or for reviewers anybody's."""
+    own = not may(by.role, "reviewer")
+    return session.put_back(body.what, own_name(by, body.annotator), body.key, own=own)
 
 
 @router.post("/undo")
-def undo(body: Act, session: Ready, by: By) -> Undone:
+def undo(body: Act, session: Ready, by: Annotating) -> Undone:
     """Take the annotator's last decision back. Again and again goes back step by step."""
     return session.undo(own_name(by, body.annotator), body.key)
 
 
 @router.post("/release")
-def release(body: Who, session: Ready, by: By) -> dict[str, str]:
+def release(body: Who, session: Ready, by: Annotating) -> dict[str, str]:
     """Hand back what was leased and not answered."""
     session.release(own_name(by, body.annotator))
     return {}
 
 
-@router.post("/classes")
-def add_class(body: NewClass, session: Ready, by: By) -> Stored:
+@router.post("/classes", summary="Add classes")
+def add_class(body: NewClass, session: Ready, by: Owning) -> Stored:
     """One class more, for everybody. One that is easily taken for another is refused unless `alike` is given."""
     return session.add_class(body.name, own_name(by, body.annotator), body.key, item=body.item, alike=body.alike)
 
 
-@router.post("/classes/change")
-def change_class(body: ClassChange, session: Ready, by: By) -> ClassList:
+@router.post("/classes/change", summary="Change classes")
+def change_class(body: ClassChange, session: Ready, by: Owning) -> ClassList:
     """Rename a class, hide it, or give it a key, a colour, a description or examples: only what is given."""
     values = body.model_dump(include=set(CHANGEABLE), exclude_none=True)
     return session.change_class(body.number, values, own_name(by, body.annotator), body.key, alike=body.alike)
 
 
-@router.post("/classes/merge")
-def merge_class(body: ClassMerge, session: Ready, by: By) -> ClassList:
+@router.post("/classes/merge", summary="Merge classes")
+def merge_class(body: ClassMerge, session: Ready, by: Owning) -> ClassList:
     """Let a class be another: its labels and what models predict of it count for that one."""
     return session.merge_class(body.number, body.into, own_name(by, body.annotator), body.key)
 
 
-@router.post("/classes/remove")
-def remove_class(body: ClassRemoval, session: Ready, by: By) -> ClassList:
+@router.post("/classes/remove", summary="Remove classes")
+def remove_class(body: ClassRemoval, session: Ready, by: Owning) -> ClassList:
     """Remove a class. Its items are unlabelled again, or of the class `into`."""
     who = own_name(by, body.annotator)
     if body.into is not None:
@@ -132,35 +148,34 @@ def remove_class(body: ClassRemoval, session: Ready, by: By) -> ClassList:
     return session.remove_class(body.number, who, body.key)
 
 
-@router.post("/classes/order")
-def order_classes(body: ClassOrder, session: Ready, by: By) -> ClassList:
+@router.post("/classes/order", summary="Order classes")
+def order_classes(body: ClassOrder, session: Ready, by: Owning) -> ClassList:
     """Show the classes in this order."""
     return session.order_classes(body.order, own_name(by, body.annotator), body.key)
 
 
-@router.post("/classes/undo")
-def undo_class_change(body: ClassUndo, session: Ready, by: By) -> ClassList:
+@router.post("/classes/undo", summary="Take changes of classes back")
+def undo_class_change(body: ClassUndo, session: Ready, by: Owning) -> ClassList:
     """Take one change of classes back, whoever made it and whatever happened since."""
     return session.undo_class_change(body.change, own_name(by, body.annotator), body.key)
 
 
-@router.post("/folders")
-def decide_folders(body: FolderChoice, holder: Holding, by: By) -> Status:
+@router.post("/folders", summary="Decide about folders")
+def decide_folders(body: FolderChoice, holder: Holding, by: Owning) -> Status:
     """Say whether the folders of images are classes, and their images labelled by them; while nobody has labelled."""
     own_name(by, body.annotator)
     return holder.decide_folders(body.labels)
 
 
-@router.post("/settings")
-def change_settings(body: SettingsChange, session: Ready, by: By) -> ProjectSettings:
+@router.post("/settings", summary="Change settings")
+def change_settings(body: SettingsChange, session: Ready, by: Owning) -> ProjectSettings:
     """Change settings of the project, for everybody: only what is given. `notes` says what it means."""
-    own_name(by, body.annotator)
     changes = body.model_dump(exclude={"annotator", "key"}, exclude_none=True)
-    return session.change_settings(changes, body.annotator, body.key)
+    return session.change_settings(changes, own_name(by, body.annotator), body.key)
 
 
-@router.post("/train")
-def train(body: Who, session: Ready, by: By) -> Training:
+@router.post("/train", summary="Start a training")
+def train(body: Who, session: Ready, by: Owning) -> Training:
     """Train now, if there is something new to learn; the answer is where training stands."""
     own_name(by, body.annotator)
     return session.train()

@@ -5,16 +5,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from anyio import to_thread
-from fastapi import APIRouter, Body, HTTPException, Query, Request
+from fastapi import APIRouter, Body, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from understudy.labels.formats import FORMATS, READERS, check_prefix, format_named, read_labels
-from understudy.labels.imported_labels import Imported, Tally
+from understudy.labels.imported_labels import Tally
 from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.training.artifacts import Artifacts
-from understudy.web.access import Visitor
 from understudy.web.content import TEXT, Content, Contents
-from understudy.web.dependencies import By, Ready, own_name
+from understudy.web.dependencies import Annotating, Owning, Ready, own_name
 from understudy.web.error_responses import READS, WRITES, describe_statuses
 from understudy.web.guard import OCTET_STREAM
 from understudy.web.requests import Annotator, ItemInPath
@@ -40,7 +39,7 @@ def _describe_bytes(content: dict[str, Any], *statuses: int) -> dict[int | str, 
     response_class=Response,
     responses=_describe_bytes(IMAGES | {"text/plain": {"schema": {"type": "string"}}}, *READS, 404) | UNCHANGED,
 )
-async def content(item: ItemInPath, request: Request, session: Ready) -> Response:
+async def content(item: ItemInPath, request: Request, session: Ready, by: Annotating) -> Response:
     """The picture or the text itself. A picture is JPEG, PNG, GIF or WebP, whatever its file is."""
     contents: Contents = request.app.state.contents
     pool = session.project.pool
@@ -50,7 +49,7 @@ async def content(item: ItemInPath, request: Request, session: Ready) -> Respons
 @router.get(
     "/items/{item}/thumbnail", response_class=Response, responses=_describe_bytes(IMAGES, *READS, 404) | UNCHANGED
 )
-async def thumbnail(item: ItemInPath, request: Request, session: Ready) -> Response:
+async def thumbnail(item: ItemInPath, request: Request, session: Ready, by: Annotating) -> Response:
     """The picture, at most 160 pixels wide and high."""
     contents: Contents = request.app.state.contents
     pool = session.project.pool
@@ -78,8 +77,8 @@ class FormatCard:
     suffixes: list[str]  # of files that can be imported; empty where the format only goes out
 
 
-@router.get("/formats", responses=describe_statuses(*READS))
-def formats() -> list[FormatCard]:
+@router.get("/formats", summary="List formats", responses=describe_statuses(*READS))
+def formats(by: Owning) -> list[FormatCard]:
     """Every format in which labels, predictions and the model can be exported, and from which labels are imported."""
     return [
         FormatCard(name, form.title, form.holds, form.is_of_model, list(form.suffixes))
@@ -94,9 +93,12 @@ else:  # a new format is in the description without a line here
     ExportFormat, ImportFormat = Literal[tuple(FORMATS)], Literal[tuple(READERS)]
 
 
-@router.get("/export", response_class=StreamingResponse, responses=_describe_bytes(FILES, *READS, 404))
+@router.get(
+    "/export", summary="Export labels", response_class=StreamingResponse, responses=_describe_bytes(FILES, *READS, 404)
+)
 def export(
     session: Ready,
+    by: Owning,
     format: ExportFormat = "csv",  # noqa: A002
     raw: bool = False,
     prefix: Annotated[
@@ -137,6 +139,7 @@ class ImportReport:
 
 @router.post(
     "/import",
+    summary="Import labels",
     responses=describe_statuses(*WRITES),
     openapi_extra={"requestBody": {"required": True, "content": {OCTET_STREAM: BINARY}}},
 )
@@ -144,7 +147,7 @@ def import_labels(
     annotator: Annotator,
     body: Annotated[bytes, Body(media_type=OCTET_STREAM)],
     session: Ready,
-    by: By,
+    by: Owning,
     format: ImportFormat | None = None,  # noqa: A002
     alike: Annotated[
         bool, Query(description="Whether new classes may be easily taken for others: Cat for cat.")
@@ -154,7 +157,6 @@ def import_labels(
     name = own_name(by, annotator)
     pool = session.project.pool
     found = read_labels(body, format, pool.ids, items=pool.items, classes=session.record.class_table.names_that_count())
-    _require_own(found, by)
     stored = session.import_labels(replace(found, alike=alike), name)
     return ImportReport(
         added=stored["added"],
@@ -167,12 +169,3 @@ def import_labels(
         broken=found.broken,
         no_text=found.no_text,
     )
-
-
-def _require_own(found: Imported, visitor: Visitor) -> None:
-    """A file says who labelled; who has a name of their own cannot bring labels in another's."""
-    if visitor.name is None:
-        return
-    other = next((label.annotator for label in found.labels if label.annotator not in (None, visitor.name)), None)
-    if other is not None:
-        raise HTTPException(403, f"the file has labels by {other}; run understudy import where the project is")

@@ -1,6 +1,7 @@
 """Calls that only read: status, items, why one is asked for, labels to review."""
 
-from typing import Annotated
+from dataclasses import asdict
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
@@ -19,7 +20,18 @@ from understudy.sessions.replies import (
     Why,
 )
 from understudy.sessions.session import Session
-from understudy.web.dependencies import By, Holding, Ready, class_number, own_name
+from understudy.web.access import Access
+from understudy.web.dependencies import (
+    Annotating,
+    Holding,
+    Ready,
+    Reviewing,
+    anybodys_name,
+    class_number,
+    only_own,
+    own_name,
+    who_is,
+)
 from understudy.web.error_responses import READS, describe_statuses
 from understudy.web.live_status import LiveStatus
 from understudy.web.requests import Annotator, ClassName, HowMany, ItemInPath
@@ -30,55 +42,55 @@ ClassInQuery = Annotated[ClassName, Query(description="The number of a class, or
 
 
 @router.get("/status")
-def status(holder: Holding) -> Status:
+def status(holder: Holding, by: Annotating) -> Status:
     """The numbers that are always on the page; also while the project is being prepared."""
     return holder.status()
 
 
 @router.get("/settings")
-def settings(session: Ready) -> ProjectSettings:
+def settings(session: Ready, by: Annotating) -> ProjectSettings:
     """The project's settings: what each means, what it may be, and why it stays if it does."""
     return session.settings()
 
 
 @router.get("/classes")
-def classes(session: Ready) -> ClassList:
+def classes(session: Ready, by: Annotating) -> ClassList:
     """All classes in the order they are shown in, then those that are gone; and the last changes."""
     return session.classes()
 
 
 @router.get("/ahead")
-def ahead(annotator: Annotator, session: Ready, by: By, n: HowMany = 4) -> list[Shown]:
+def ahead(annotator: Annotator, session: Ready, by: Annotating, n: HowMany = 4) -> list[Shown]:
     """The items that are likely to come next, to be fetched ahead. Nothing is leased."""
     return session.preview(own_name(by, annotator), n)
 
 
 @router.get("/items/{item}", responses=NO_ITEM)
-def card(item: ItemInPath, session: Ready) -> ItemCard:
-    """All that is known of an item."""
-    return session.card(item)
+def card(item: ItemInPath, session: Ready, by: Annotating) -> ItemCard:
+    """All that is known of an item; an annotator is shown what they said themselves, so that each decides alone."""
+    return session.card(item, only_own(by))
 
 
 @router.get("/items/{item}/why", responses=NO_ITEM)
-def why(item: ItemInPath, session: Ready) -> Why:
+def why(item: ItemInPath, session: Ready, by: Annotating) -> Why:
     """Why an item is, or would be, asked for."""
     return session.why(item)
 
 
-@router.get("/review")
-def review(session: Ready, n: HowMany = 50) -> list[Doubt]:
+@router.get("/review", summary="Review labels")
+def review(session: Ready, by: Reviewing, n: HowMany = 50) -> list[Doubt]:
     """Labels that the surrogate finds surprising, worst first."""
     return session.review(n)
 
 
 @router.get("/likely", responses=NO_ITEM)
-def likely(label: ClassInQuery, session: Ready, n: HowMany = 20) -> list[Likely]:
+def likely(label: ClassInQuery, session: Ready, by: Annotating, n: HowMany = 20) -> list[Likely]:
     """Unlabelled items that are likely of one class, the surest first, with calibrated probabilities."""
     return session.likely(_class_in_query(session, label), n)
 
 
 @router.get("/grid", responses=NO_ITEM)
-def grid(label: ClassInQuery, session: Ready, n: HowMany = 20) -> GridOffer:
+def grid(label: ClassInQuery, session: Ready, by: Annotating, n: HowMany = 20) -> GridOffer:
     """Likely items of one class to confirm at once, at most `n` of them, what is promised, and why not more."""
     return session.grid(_class_in_query(session, label), n)
 
@@ -91,21 +103,33 @@ def _class_in_query(session: Session, label: str) -> int:
 
 
 @router.get("/progress")
-def progress(session: Ready) -> Progress:
-    """How good the models are, whether to go on, who did what, and how far people agree."""
-    return session.progress()
+def progress(session: Ready, by: Annotating) -> Progress:
+    """How good the models are, whether to go on, who did what, and how far people agree.
+
+    An annotator is shown their own row of what people did, and not on what people differ.
+    """
+    return session.progress(only_own(by))
 
 
 @router.get("/history")
-def history(annotator: Annotator, session: Ready, by: By, n: HowMany = 50) -> list[Entry]:
-    """What an annotator did, latest first."""
-    return session.history(own_name(by, annotator), n)
+def history(annotator: Annotator, session: Ready, by: Annotating, n: HowMany = 50) -> list[Entry]:
+    """What an annotator did, latest first. What others did, reviewers may see."""
+    return session.history(anybodys_name(by, annotator), n)
 
 
 # Not in the description for programs: a stream has no end, and tools that try every call out would wait for it.
 @router.get("/live", include_in_schema=False)
-async def live(request: Request, by: By, annotator: Annotator | None = None) -> StreamingResponse:
-    """Server-sent events: `status` whenever something changed, `lease` for an annotator's new item, and a heartbeat."""
+async def live(request: Request, by: Annotating, annotator: Annotator | None = None) -> StreamingResponse:
+    """Server-sent events: `status` whenever something changed, `lease` for an annotator's new item, `me` when what they
+    are called or may do has changed, and a heartbeat."""
     name = by.name if annotator is None else own_name(by, annotator)
     streams: LiveStatus = request.app.state.live
-    return StreamingResponse(streams.events(name), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    access: Access = request.app.state.access
+
+    def who() -> dict[str, Any] | None:
+        visitor = access.visitor(request.headers)
+        return None if visitor is None else asdict(who_is(visitor, name))
+
+    return StreamingResponse(
+        streams.events(name, who), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+    )
