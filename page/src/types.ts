@@ -199,6 +199,9 @@ export interface Agreement {
   alpha: number | null;
   pairs: { first: string; second: string; items: number; share: number; kappa: number | null }[];
   disagreements: { item: number; labels: Record<string, number> }[];
+  fleiss: number | null;
+  by_class: { label: number; share: number; answers: number; items: number }[];
+  confused: { first: number; second: number; items: number; pairs: number }[];
 }
 
 export interface ClassScore {

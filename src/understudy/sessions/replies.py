@@ -340,6 +340,9 @@ class Agreement:
     alpha: float | None  # Krippendorff's, for names
     pairs: list["Pair"]
     disagreements: list["Split"]
+    fleiss: float | None = None  # Fleiss' kappa, for any number of people an item
+    by_class: list["ClassAgreement"] = field(default_factory=list)
+    confused: list["ConfusedClasses"] = field(default_factory=list)  # between which people differ, most often first
 
 
 @dataclass(frozen=True)
@@ -359,6 +362,26 @@ class Split:
 
     item: int
     labels: dict[str, int]  # by annotator
+
+
+@dataclass(frozen=True)
+class ClassAgreement:
+    """How often people agree on a class: where one says it, how often another who saw the item says it too."""
+
+    label: int
+    share: float
+    answers: int  # that are this class, on items with two or more answers
+    items: int  # of those, with such an answer
+
+
+@dataclass(frozen=True)
+class ConfusedClasses:
+    """Two classes between which people differ: on how many items, and in how many pairs of answers."""
+
+    first: int
+    second: int
+    items: int
+    pairs: int
 
 
 @dataclass(frozen=True)
