@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from understudy.data.encoders.choice import FeaturesNote
 from understudy.sessions.log.events import Ask, Source
+from understudy.sessions.record import Contest, Resolution
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ class Status:
     class_order: list[int] = field(default_factory=list)  # numbers of the classes that are offered, in their order
     class_styles: list["ClassStyle"] = field(default_factory=list)  # of those that have more than a name
     class_news: "ClassNews | None" = None  # the last change of classes
+    disputed: int = 0  # items on which people differ and nobody has decided; the majority's label counts meanwhile
 
 
 @dataclass(frozen=True)
@@ -382,6 +384,61 @@ class ConfusedClasses:
     second: int
     items: int
     pairs: int
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What one annotator said of an item: a label, or null for who only flagged it or could not tell."""
+
+    annotator: str
+    label: int | None
+    at: float | None  # of the label
+    source: Source | None
+    note: str | None  # of their flag; "" for a flag without one
+    unknown: bool  # could not tell
+    is_later: bool  # the label is later than the settlement
+
+
+@dataclass(frozen=True)
+class SettlementShown:
+    """A reviewer's last word about an item. `contradicted_by`: who labelled it otherwise since."""
+
+    label: int
+    by: str
+    at: float
+    note: str
+    contradicted_by: list[str]
+
+
+@dataclass(frozen=True)
+class Dispute:
+    """An item on which people differ, or did until it was settled.
+
+    `state`: "disputed" while nobody has decided, "review" where a review changed the label, "settled".
+    """
+
+    item: int
+    id: str
+    kind: str
+    text: str | None
+    state: Contest
+    label: int  # that counts now
+    resolution: Resolution  # how it came about
+    majority: int | None  # what most people say; null where all took their labels back
+    is_tie: bool  # as many people say something else: the majority is the earlier label
+    opinions: list[Opinion]  # in the order they came
+    settlement: SettlementShown | None
+
+
+@dataclass(frozen=True)
+class DisputeList:
+    """Some of the disputes that were asked for, and how many there are of each state in the whole project."""
+
+    disputes: list[Dispute]
+    found: int  # that fit what was asked for
+    disputed: int
+    review: int
+    settled: int
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from understudy.web.requests import (
     OfItem,
     PutBack,
     SettingsChange,
+    Settle,
     Who,
 )
 
@@ -77,6 +78,13 @@ def bad(body: OfItem, session: Ready, by: By) -> Stored:
 def keep(body: OfItem, session: Ready, by: By) -> Stored:
     """Looked at again in a review: the label is right."""
     return session.keep(body.item, own_name(by, body.annotator), body.key, ago=body.ago)
+
+
+@router.post("/settle")
+def settle(body: Settle, session: Ready, by: By) -> Stored:
+    """A reviewer's last word about an item on which people differ, or whose label a review changed."""
+    number = class_number(session, body.label)
+    return session.settle(body.item, number, own_name(by, body.annotator), body.key, note=body.note, ago=body.ago)
 
 
 @router.post("/flag")
