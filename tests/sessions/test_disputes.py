@@ -1,14 +1,20 @@
-"""Items on which people differ, from two labels to a settlement that stands: listed, settled and undone."""
+"""Items on which people differ, from two labels to a settlement that stands: listed, settled, undone and exported."""
 
+import csv
+import io
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 from tests.sessions.small_projects import after_a_kill, copied, opened, require_in_step, stored_events
 from understudy.errors import Conflict, NotFound
+from understudy.labels.formats import format_named, read_labels
 from understudy.sessions.disputes import Wanted
+from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.replies import Opinion
 from understudy.sessions.review import LabelsToReview
 from understudy.sessions.session import Session
@@ -36,6 +42,10 @@ def free(session: Session) -> list[int]:
     """Rows that are neither labelled nor audit items."""
     record = session.record
     return [row for row in range(record.n_items) if row not in record.effective and not record.is_audit(row)]
+
+
+def exported(session: Session, form: str) -> bytes:
+    return b"".join(format_named(form).write(collect_labels(session.record, session.project.pool)))
 
 
 def test_the_most_disputed_come_first_and_what_is_settled_last(session: Session) -> None:
@@ -188,3 +198,49 @@ def test_a_settled_label_does_not_surprise_again_and_wants_no_second_opinion(tmp
         assert session.turns.places == {}
         session.undo("rev", "u")
         assert item in session.turns.places
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "labelstudio", "prodigy"])
+def test_every_format_says_how_a_label_came_about_and_is_read_again_without_it(
+    session: Session, form: str, tmp_path: Path
+) -> None:
+    settled, disputed, alone = free(session)[:3]
+    say(session, settled, ann=CAT, bob=DOG)
+    say(session, disputed, ann=CAT, bob=DOG)
+    say(session, alone, ann=FOX)
+    session.settle(settled, DOG, "rev", "s", note="the tail")
+    content, ids = exported(session, form), session.project.pool.ids
+    found = {name: about for name, about in abouts(content, form, tmp_path) if name in (ids[settled], ids[disputed])}
+    assert found == {
+        ids[settled]: ("dog", "settled", False, "rev", "the tail"),
+        ids[disputed]: ("cat", "majority", True, None, None),
+    }
+    read = read_labels(content, "jsonl" if form == "prodigy" else form, ids, items=session.project.pool.items)
+    mine = {(each.row, each.annotator): each.label_name for each in read.labels if each.row in (settled, disputed)}
+    assert mine == {
+        (settled, "ann"): "cat", (settled, "bob"): "dog", (disputed, "ann"): "cat", (disputed, "bob"): "dog",
+    }  # fmt: skip
+    assert set(read.new_classes) <= {"cat", "dog", "fox"}
+    assert read.broken.count == read.no_text.count == 0
+
+
+def abouts(content: bytes, form: str, folder: Path) -> list[tuple[str, tuple[object, ...]]]:
+    """What a file says of each item's label: class, how it came about, whether disputed, who settled it and why."""
+    names = ("effective", "resolution", "disputed", "settled_by", "settled_note")
+    if form == "csv":
+        rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
+        rows = [{name: cell or None for name, cell in row.items()} for row in rows]
+        rows = [row | {"disputed": row["disputed"] == "true"} for row in rows]
+    elif form == "parquet":
+        (folder / "labels.parquet").write_bytes(content)
+        rows = parquet.read_table(folder / "labels.parquet").to_pylist()
+    elif form == "labelstudio":
+        rows = [
+            {"id": task["data"]["id"], **annotation["result"][0]["meta"]}
+            for task in json.loads(content)
+            for annotation in task["annotations"]
+        ]
+    else:
+        rows = [json.loads(line) for line in content.splitlines()]
+        rows = [{"id": row["id"], **row["meta"]} for row in rows] if form == "prodigy" else rows
+    return [(row["id"], tuple(row.get(name) for name in names)) for row in rows]

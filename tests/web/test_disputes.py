@@ -32,6 +32,10 @@ def test_a_dispute_is_listed_settled_by_name_and_undone(server: Served) -> None:
     assert server.client.get("/api/status").json()["disputed"] == before - 1
     settled = server.client.get("/api/disputes?state=settled&person=rev").json()["disputes"]
     assert [(each["item"], each["settlement"]["note"]) for each in settled] == [(item, "a seven with a bar")]
+    row = next(
+        line for line in server.client.get("/api/export?format=csv").text.splitlines() if ",settled,rev," in line
+    )
+    assert row.endswith(",settled,false,rev,a seven with a bar")
     undone = server.client.post("/api/undo", json={"annotator": "rev", "key": uuid.uuid4().hex}).json()
     assert undone["what"] == "settled"
     assert server.client.get("/api/status").json()["disputed"] == before
