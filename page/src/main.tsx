@@ -5,13 +5,30 @@ import { askNext, back, forget, open, refreshIfStale, screen } from "./desk.ts";
 import { listen } from "./live.ts";
 import { fetchSettings, raiseAuditShare } from "./project.ts";
 import { name } from "./settings.ts";
-import { announcement, annotator, dialog, liveAway, locked, me, status, take, toast, view, viewOf } from "./state.ts";
+import {
+  announcement,
+  annotator,
+  dialog,
+  liveAway,
+  locked,
+  me,
+  part,
+  partOf,
+  query,
+  queryOf,
+  status,
+  take,
+  toast,
+  view,
+  viewOf,
+} from "./state.ts";
 import type { View } from "./state.ts";
 import "./css/colours.css";
 import "./css/parts.css";
 import "./css/bar.css";
 import "./css/windows.css";
 import "./css/label.css";
+import "./css/disputes.css";
 import "./css/cards.css";
 import "./css/pages.css";
 import "./css/narrow.css";
@@ -40,6 +57,8 @@ const started = signal(false);
 
 addEventListener("hashchange", () => {
   view.value = viewOf(location.hash);
+  part.value = partOf(location.hash);
+  query.value = queryOf(location.hash);
   dialog.value = null;
   document.getElementById("main")?.focus({ preventScroll: true });
 });
