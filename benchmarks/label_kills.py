@@ -1,4 +1,6 @@
-"""A labelling server, killed again and again while four people label and change classes: is every answer there, once?
+"""A labelling server, killed again and again while four people label, differ, settle and change classes.
+
+Is every answer there, once?
 
     python benchmarks/label_kills.py --kills 50 --labels 2000 --out benchmarks/results/soak-label.json
     python benchmarks/label_kills.py --postgres --out benchmarks/results/soak-label-postgres.json
@@ -6,8 +8,9 @@
 With `--postgres` a cluster of its own is started and the log is there.
 
 The server is a process of its own, ended by SIGKILL with all that it started. Clients go on pressing: a call that gets
-no answer is sent again with its key. An engine that never dies follows the log in this process; after every restart the
-server, which has replayed the log, and that engine are asked which item comes next and what the classes are.
+no answer is sent again with its key. An engine that never dies follows the log in this process. After every restart the
+server, which has replayed the log, and that engine are asked which item comes next; at the end, what the classes are,
+and which items are disputed and settled.
 """
 
 import argparse
@@ -35,6 +38,7 @@ import torch
 from understudy.core.surrogate import Surrogate
 from understudy.projects.opening import create_or_open
 from understudy.sessions.chooser import Chooser
+from understudy.sessions.disputes import ORDER
 from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.models import Models
@@ -43,7 +47,7 @@ from understudy.sessions.training.array_folders import read_arrays
 from understudy.sessions.training.trainer import find_anchor
 
 N, D, CLASSES = 3_000, 24, 6
-MAY_BE_REFUSED = ("undo", "labels", "classes/change", "classes/merge", "classes/remove", "classes/undo")
+MAY_BE_REFUSED = ("undo", "labels", "settle", "classes/change", "classes/merge", "classes/remove", "classes/undo")
 START = "from understudy.cli import main; main()"
 
 
@@ -104,10 +108,17 @@ class Client(threading.Thread):
     """Somebody who labels as fast as answers come, makes mistakes, and does not mind that the server is away."""
 
     def __init__(
-        self, name: str, server: Server, truth: np.ndarray, gate: threading.Event, enough: threading.Event
+        self,
+        name: str,
+        server: Server,
+        truth: np.ndarray,
+        gate: threading.Event,
+        enough: threading.Event,
+        labelled: list[int],
     ) -> None:
         super().__init__(daemon=True)
         self.name, self.server, self.truth, self.gate, self.enough = name, server, truth, gate, enough
+        self.labelled = labelled  # items by anybody
         self.rng = np.random.default_rng(abs(hash(name)) % 2**32)
         self.stored: dict[str, tuple[str, int | None, int | None]] = {}  # key: call, item, label
         self.labels = self.again = 0
@@ -152,8 +163,10 @@ class Client(threading.Thread):
             self.change_classes(http, key, int(self.rng.integers(CLASSES)))
             same: dict[str, Any] = self.call(http, "next", {})
             return same
-        if die < 0.1:
-            path: str = "skip" if die < 0.085 else "dont-know"
+        if die < 0.19:
+            return self.differ_or_settle(http, key)
+        if die < 0.22:
+            path: str = "skip" if die < 0.205 else "dont-know"
             answer = self.call(http, path, {"item": item, "key": key})
             self.stored[key] = ({"skip": "skipped", "dont-know": "dont_know"}[path], item, None)
         else:
@@ -166,8 +179,25 @@ class Client(threading.Thread):
             else:
                 self.stored[key] = ("labelled", item, label)
                 self.labels += 1
+                self.labelled.append(item)
         following: dict[str, Any] = answer["next"]
         return following
+
+    def differ_or_settle(self, http: httpx.Client, key: str) -> dict[str, Any]:
+        """Label an item otherwise than somebody did; or settle one on which people differ."""
+        disputes = http_get(http, self, "disputes?state=disputed&n=20")["disputes"]
+        label = int(self.rng.integers(CLASSES))
+        if disputes and self.rng.random() < 0.7:
+            path, kind, item = "settle", "settled", int(self.rng.choice([found["item"] for found in disputes]))
+        elif self.labelled:
+            path, kind, item = "labels", "labelled", int(self.rng.choice(self.labelled))
+        else:
+            return self.call(http, "next", {})
+        answer = self.call(http, path, {"item": item, "label": label, "key": key})
+        if answer:  # otherwise somebody removed the class, or took their label back
+            self.stored[key] = (kind, item, label)
+            self.labels += kind == "labelled"
+        return answer["next"] if answer else self.call(http, "next", {})
 
     def change_classes(self, http: httpx.Client, key: str, number: int) -> None:
         """Rename, merge or remove a class, or take back what somebody did to one; most of it is taken back."""
@@ -280,7 +310,8 @@ def measure(kills: int, labels: int, store: str | None, seed: int, folder: Path,
     server, gate, enough = Server(folder, store), threading.Event(), threading.Event()
     server.start()
     engine = NeverDied(folder, store)
-    clients = [Client(f"client {i}", server, truth, gate, enough) for i in range(4)]
+    labelled: list[int] = []
+    clients = [Client(f"client {i}", server, truth, gate, enough, labelled) for i in range(4)]
     gate.set()
     for client in clients:
         client.start()
@@ -311,8 +342,9 @@ def measure(kills: int, labels: int, store: str | None, seed: int, folder: Path,
     check(clients)
     engine.catch_up()
     order = httpx.get(f"{server.url}/api/status", timeout=None).json()["class_order"]
+    disputes = httpx.get(f"{server.url}/api/disputes", timeout=None).json()
     server.kill()
-    return verdict(server, clients, engine, probes, kills, order)
+    return verdict(server, clients, engine, probes, kills, order, disputes)
 
 
 def let_train(server: Server, gate: threading.Event) -> None:
@@ -336,8 +368,9 @@ def verdict(
     probes: list[tuple[bool, int] | None],
     kills: int,
     class_order: list[int],
+    disputes: dict[str, int],
 ) -> dict[str, Any]:
-    """What became of every answer; `class_order` is what the server said of the classes last."""
+    """What became of every answer; `class_order` and `disputes` are what the server said last."""
     events = list(engine.log.read())
     engine.log.close()
     there = Counter((event.annotator, event.key) for event in events if event.key is not None)
@@ -348,8 +381,10 @@ def verdict(
             event = by_key.get((client.name, key))
             if event is None:
                 lost.append(key)
-            elif kind == "labelled" and (event.item, event.data.get("label")) != (item, label):
+            elif kind in ("labelled", "settled") and (event.item, event.data.get("label")) != (item, label):
                 other.append(key)
+    replayed = Record.from_events(events)
+    counts = {state: disputes[state] for state in ORDER}
     compared = [found for found in probes if found is not None]
     return {
         "kills": kills, "acknowledged": sum(len(client.stored) for client in clients),
@@ -357,7 +392,11 @@ def verdict(
         "lost": len(lost), "changed": len(other), "doubled": sum(count > 1 for count in there.values()),
         "events": len(events), "trainings": sum(event.kind == "trained" for event in events),
         "class_changes": sum(found[0] == "classes" for client in clients for found in client.stored.values()),
-        "classes_same": _offered(Record.from_events(events)) == _offered(engine.record) == class_order,
+        "classes_same": _offered(replayed) == _offered(engine.record) == class_order,
+        "settlements": sum(found[0] == "settled" for client in clients for found in client.stored.values()),
+        "still_disputed": counts["disputed"],
+        "disputes_same": replayed.contests == engine.record.contests and replayed.effective == engine.record.effective
+        and counts == {state: replayed.contest_counts[state] for state in counts},
         "next_item_compared": len(compared), "next_item_same": sum(same for same, _ in compared),
         "start_seconds_median": round(float(np.median(server.starts)), 2),
         "anchors_missed_by_the_engine_that_never_died": engine.missed,
@@ -402,6 +441,7 @@ def main() -> None:
         or found["doubled"]
         or found["next_item_same"] < found["next_item_compared"]
         or not found["classes_same"]
+        or not found["disputes_same"]
     ):
         raise SystemExit("something was lost, changed, doubled, or chosen otherwise")
 

@@ -346,8 +346,14 @@ export function decideElsewhere(
   announcement.value = `${words}.`;
 }
 
+/** Take the last decision back. The next one waits until its item is on the screen again. */
 export function undo(): void {
-  if (!box || !sender || answered.value === "undo" || stale.value) return;
+  if (answered.value !== "undo") undoElsewhere();
+}
+
+/** The same from a view that shows at once what came back: as fast as one likes. False where it cannot be just now. */
+export function undoElsewhere(): boolean {
+  if (!box || !sender || stale.value) return false;
   const last = box.mine().at(-1);
   const before = past.pop();
   if (last && last.tries === 0 && last.key !== sender.sending && last.path !== "api/undo") {
@@ -361,7 +367,7 @@ export function undo(): void {
       if (before) past.push(before);
     }
     announcement.value = `Undone: ${last.words}.`;
-    return;
+    return true;
   }
   const wasAway = sendAway.value;
   send("api/undo", {}, { item: null, id: null }, "undo");
@@ -371,6 +377,7 @@ export function undo(): void {
     undoing = before;
     answered.value = "undo";
   }
+  return true;
 }
 
 function comeBack(question: Question): void {

@@ -14,6 +14,10 @@ import {
   lockedWords,
   may,
   me,
+  part,
+  partOf,
+  query,
+  queryOf,
   say,
   status,
   take,
@@ -28,6 +32,7 @@ import "./css/parts.css";
 import "./css/bar.css";
 import "./css/windows.css";
 import "./css/label.css";
+import "./css/disputes.css";
 import "./css/cards.css";
 import "./css/pages.css";
 import "./css/projects.css";
@@ -59,6 +64,8 @@ const started = signal(false);
 
 addEventListener("hashchange", () => {
   view.value = viewOf(location.hash);
+  part.value = partOf(location.hash);
+  query.value = queryOf(location.hash);
   dialog.value = null;
   document.getElementById("main")?.focus({ preventScroll: true });
 });

@@ -36,8 +36,14 @@ export const refusedCount = signal(0);
 
 export const VIEWS = ["label", "grid", "review", "progress", "export"] as const;
 export type View = (typeof VIEWS)[number];
-export const viewOf = (hash: string): View => VIEWS.find((each) => hash === `#/${each}`) ?? "label";
+// An address is #/VIEW, #/VIEW/PART or #/VIEW/PART?QUERY.
+const pathOf = (hash: string) => hash.replace(/^#\//, "").split("?")[0]?.split("/") ?? [];
+export const viewOf = (hash: string): View => VIEWS.find((each) => each === pathOf(hash)[0]) ?? "label";
+export const partOf = (hash: string) => pathOf(hash)[1] ?? "";
+export const queryOf = (hash: string) => hash.split("?")[1] ?? "";
 export const view = signal<View>(viewOf(location.hash));
+export const part = signal(partOf(location.hash)); // which tab of the view, where it has some
+export const query = signal(queryOf(location.hash)); // what the view is to show, where one can choose
 
 const NEEDED: Partial<Record<View, Role>> = { review: "reviewer", export: "owner" };
 /** The views that this person's role leaves to them. */

@@ -132,6 +132,7 @@ export interface Status {
   class_order: number[];
   class_styles: ClassStyle[];
   class_news: { seq: number; by: string | null; line: string } | null;
+  disputed: number;
 }
 
 export interface ClassStyle {
@@ -220,6 +221,45 @@ export interface Agreement {
   alpha: number | null;
   pairs: { first: string; second: string; items: number; share: number; kappa: number | null }[];
   disagreements: { item: number; labels: Record<string, number> }[];
+  fleiss: number | null;
+  by_class: { label: number; share: number; answers: number; items: number }[];
+  confused: { first: number; second: number; items: number; pairs: number }[];
+}
+
+export interface Opinion {
+  annotator: string;
+  label: number | null;
+  at: number | null;
+  source: string | null;
+  note: string | null;
+  unknown: boolean;
+  is_later: boolean;
+}
+
+export interface SettlementShown {
+  label: number;
+  by: string;
+  at: number;
+  note: string;
+  contradicted_by: string[];
+}
+
+export interface Dispute extends Shown {
+  state: string;
+  label: number;
+  resolution: string;
+  majority: number | null;
+  is_tie: boolean;
+  opinions: Opinion[];
+  settlement: SettlementShown | null;
+}
+
+export interface DisputeList {
+  disputes: Dispute[];
+  found: number;
+  disputed: number;
+  review: number;
+  settled: number;
 }
 
 export interface ClassScore {

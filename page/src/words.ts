@@ -6,6 +6,9 @@ export const seconds = (value: number) => (value < 10 ? `${value.toFixed(1)} s` 
 /** A confidence. One that could not be checked against many audit items is marked as rough. */
 export const likelihood = (share: number, rough = false) =>
   share > 0.99 ? (rough ? "≈ 99%" : "> 99%") : (rough ? "≈ " : "") + percent(share);
+/** A time in seconds since 1970, where the reader is. */
+export const when = (at: number) =>
+  new Date(1000 * at).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 /** The server's words with a capital and a full stop. */
 export const sentence = (words: string) =>
   words.charAt(0).toUpperCase() + words.slice(1) + (/[.!?]$/.test(words) ? "" : ".");

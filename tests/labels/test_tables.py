@@ -234,16 +234,25 @@ def test_lines_of_json_hold_the_values_themselves() -> None:
     assert {row["text"] for row in rows} <= set(TEXTS)
 
 
+def test_tables_of_versions_with_fewer_columns_are_known_as_ours() -> None:
+    """A class called -1 is one only in a table of ours; elsewhere it may mean "none"."""
+    header = ",".join(COLUMNS[: COLUMNS.index("resolution")])
+    row = ["a.png", "0", "-1", "-1", "label", "ann", *[""] * 10]
+    found = read(f"{header}\n{','.join(row)}\n", ids=("a.png",))
+    assert pairs(found) == [(0, "-1")]
+
+
 def test_parquet_has_types() -> None:
     content = b"".join(write_parquet(leaving()))
     table = parquet.read_table(io.BytesIO(content))
     assert table.column_names == list(COLUMNS)
     kinds = {
-        name: str(table.schema.field(name).type) for name in ("item", "label", "seconds", "flagged", "labelled_at")
+        name: str(table.schema.field(name).type)
+        for name in ("item", "label", "seconds", "flagged", "labelled_at", "resolution", "disputed")
     }
     assert kinds == {
         "item": "int64", "label": "string", "seconds": "double", "flagged": "bool",
-        "labelled_at": "timestamp[us, tz=UTC]",
+        "labelled_at": "timestamp[us, tz=UTC]", "resolution": "string", "disputed": "bool",
     }  # fmt: skip
     assert table["id"].to_pylist()[:3] == [ITEM_IDS[0], ITEM_IDS[0], ITEM_IDS[1]]
 

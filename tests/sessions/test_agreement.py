@@ -12,14 +12,17 @@ from sklearn.metrics import cohen_kappa_score
 from understudy import UnderstudyError
 from understudy.sessions.agreement import (
     agreement,
+    by_class,
     cohen,
+    confused_classes,
     disagreements,
+    fleiss,
     krippendorff,
     pairs_of,
     wants_second,
     with_others,
 )
-from understudy.sessions.replies import Agreement, Split
+from understudy.sessions.replies import Agreement, ClassAgreement, ConfusedClasses, Split
 
 # Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), example C: four observers, twelve units, gaps.
 TEXTBOOK = """
@@ -27,6 +30,13 @@ TEXTBOOK = """
 1 2 3 3 2 2 4 1 2 5 . 3
 . 3 3 3 2 3 4 2 2 5 1 .
 1 2 3 3 2 4 4 1 2 5 1 .
+"""
+
+# Fleiss (1971), table 1: thirty patients, each with diagnoses by six psychiatrists, in five categories.
+DIAGNOSES = """
+0 0 0 6 0, 0 3 0 0 3, 0 1 4 0 1, 0 0 0 0 6, 0 3 0 3 0, 2 0 4 0 0, 0 0 4 0 2, 2 0 3 1 0, 2 0 0 4 0, 0 0 0 0 6,
+1 0 0 5 0, 1 1 0 4 0, 0 3 3 0 0, 1 0 0 5 0, 0 2 0 3 1, 0 0 5 0 1, 3 0 0 1 2, 5 1 0 0 0, 0 2 0 4 0, 1 0 2 0 3,
+0 0 0 0 6, 0 1 0 5 0, 0 2 0 1 3, 2 0 0 4 0, 1 0 0 4 1, 0 5 0 1 0, 4 0 0 0 2, 0 2 0 4 0, 1 0 5 0 0, 0 0 0 0 6
 """
 
 tables = some.dictionaries(
@@ -69,6 +79,74 @@ def test_alpha_is_one_where_all_agree_and_unknown_where_nothing_could_differ() -
     assert krippendorff({0: {"A": 1, "B": 1}}) is None
     assert krippendorff({0: {"A": 1}, 1: {"A": 0}}) is None
     assert krippendorff({}) is None
+
+
+def counted(lines: str) -> dict[int, dict[str, int]]:
+    """Labels of which only the numbers for each class are known."""
+    found = {}
+    for item, line in enumerate(lines.replace("\n", " ").split(",")):
+        labels = [label for label, count in enumerate(map(int, line.split())) for _ in range(count)]
+        found[item] = {chr(ord("A") + place): label for place, label in enumerate(labels)}
+    return found
+
+
+def literal_fleiss(labels: Mapping[int, Mapping[str, int]]) -> float | None:
+    """Fleiss' formulas (1) to (7), with each item's own number of answers in place of n."""
+    n_ij = np.array([[list(by_name.values()).count(j) for j in range(6)] for by_name in labels.values()]).reshape(-1, 6)
+    n_ij = n_ij[n_ij.sum(1) > 1]
+    if len(n_ij) == 0:
+        return None
+    n_i = n_ij.sum(1)
+    p_j = n_ij.sum(0) / n_ij.sum()
+    P_i = (np.square(n_ij).sum(1) - n_i) / (n_i * (n_i - 1))
+    P_e = np.square(p_j).sum()
+    return None if p_j.max() == 1 else (P_i.mean() - P_e) / (1 - P_e)
+
+
+def test_fleiss_kappa_of_the_thirty_patients() -> None:
+    patients = counted(DIAGNOSES)
+    totals = np.bincount([label for by_name in patients.values() for label in by_name.values()])
+    assert totals.tolist() == [26, 26, 30, 55, 43], "the sums below the table"
+    assert fleiss(patients) == pytest.approx(0.430, abs=5e-4)
+
+
+@given(tables)
+def test_fleiss_kappa_is_that_of_the_formulas(labels: dict[int, dict[str, int]]) -> None:
+    expected, found = literal_fleiss(labels), fleiss(labels)
+    assert found is None if expected is None else found == pytest.approx(expected)
+
+
+def test_fleiss_kappa_is_one_where_all_agree_and_unknown_where_nothing_could_differ() -> None:
+    assert fleiss({0: {"A": 1, "B": 1}, 1: {"A": 0, "B": 0, "C": 0}}) == 1
+    assert fleiss({0: {"A": 1, "B": 1}}) is None
+    assert fleiss({0: {"A": 1}, 1: {"A": 0}}) is None
+    assert fleiss({}) is None
+    assert fleiss({0: {"A": 0, "B": 1}}) == -1, "two people, never alike"
+
+
+@given(tables)
+def test_agreement_by_class_is_that_of_all_pairs_of_answers(labels: dict[int, dict[str, int]]) -> None:
+    pairs = [both for by_name in labels.values() for both in permutations(by_name.values(), 2)]
+    found = {each.label: each for each in by_class(labels)}
+    assert found.keys() == {first for first, _ in pairs}
+    for label, each in found.items():
+        assert each.share == pytest.approx(np.mean([other == label for first, other in pairs if first == label]))
+        answers = [list(by_name.values()).count(label) for by_name in labels.values() if len(by_name) > 1]
+        assert (each.answers, each.items) == (sum(answers), sum(count > 0 for count in answers))
+    confused = {(each.first, each.second): (each.pairs, each.items) for each in confused_classes(labels)}
+    assert confused == {
+        (a, b): (pairs.count((a, b)), sum({a, b} <= set(by_name.values()) for by_name in labels.values()))
+        for a, b in pairs
+        if a < b
+    }
+
+
+def test_agreement_of_two_people_on_a_class_is_the_share_that_both_call_it() -> None:
+    """Of the grant proposals: 2 · 20 yes of 25 and 30, 2 · 15 no of 25 and 20; they differ on 15."""
+    both = [(1, 1)] * 20 + [(1, 0)] * 5 + [(0, 1)] * 10 + [(0, 0)] * 15
+    labels = {item: {"A": a, "B": b} for item, (a, b) in enumerate(both)}
+    assert by_class(labels) == [ClassAgreement(0, 30 / 45, 45, 30), ClassAgreement(1, 40 / 55, 55, 35)]
+    assert confused_classes(labels) == [ConfusedClasses(0, 1, 15, 15)]
 
 
 def test_kappa_of_the_textbook_example() -> None:

@@ -10,7 +10,7 @@ from understudy.errors import UnderstudyError
 from understudy.projects.settings import Settings
 from understudy.sessions.calibrations import Audits, audit_labels
 from understudy.sessions.log.events import Event
-from understudy.sessions.record import Record, majority
+from understudy.sessions.record import Decisions, Record, majority
 
 PEOPLE = ("ann", "bob", "cy")
 ITEMS = 5
@@ -60,11 +60,12 @@ def looks(record: Record) -> dict[str, Any]:
         "others": [
             (
                 record.decisions(item).skipped, record.decisions(item).unknown, record.decisions(item).bad,
-                record.decisions(item).flags, record.decisions(item).kept,
+                record.decisions(item).flags, record.decisions(item).kept, record.decisions(item).settled,
             )
             for item in items
         ],
         "indices": (record.labels, record.skipped, record.unknown, record.bad, record.flags, record.kept),
+        "contests": (record.contests, +record.contest_counts),
         "effective": record.effective, "usable": record.usable,
         "counts": +record.class_counts, "usable counts": +record.usable_counts,
         "history": {who: list(events) for who, events in record.history.items() if events},
@@ -75,7 +76,8 @@ def looks(record: Record) -> dict[str, Any]:
 DEEDS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["label", "label", "label", "skipped", "dont_know", "bad", "flagged", "kept", "put_back", "undo", "undo"]
+            ["label"] * 4
+            + ["skipped", "dont_know", "bad", "flagged", "kept", "settled", "reviewed", "put_back", "undo", "undo"]
         ),
         st.integers(0, ITEMS - 1),
         st.sampled_from(PEOPLE),
@@ -91,6 +93,11 @@ def lived(deeds: list[tuple[str, int, str, int]]) -> tuple[Story, set[int]]:
     for kind, item, who, label in deeds:
         if kind == "label":
             story.label(item, label, who, guess=(item + label) % 3)
+        elif kind == "reviewed":
+            story.label(item, label, who, source="review")
+        elif kind == "settled":
+            if story.record.label_of(item) is not None:
+                story.say("settled", item, who, label=label, note="so")
         elif kind == "undo":
             before = len(story.events)
             gone |= {event.seq for event in story.undo(who)}
@@ -117,12 +124,35 @@ def test_what_was_undone_never_happened(deeds: list[tuple[str, int, str, int]]) 
     assert story.record.undone <= gone
 
 
+def literal_outcome(found: Decisions) -> tuple[int, str, str | None]:
+    """The label that counts, how it came about, and what became of a dispute: word by word."""
+    marks = sorted(found.marks.values(), key=lambda mark: mark.seq)
+    said = [mark.label for mark in marks]
+    by_review = [mark for mark in marks if mark.source == "review"]
+    later = [] if not by_review else [mark.label for mark in marks if mark.seq > by_review[-1].seq]
+    differ = len(set(said)) > 1
+    if found.settled is not None:
+        return found.settled.label, "settled", None if found.bad else "settled"
+    if by_review and (differ or len(said) == 1):
+        disputed = any(label != by_review[-1].label for label in later)
+        contest = None if not differ or found.bad else "disputed" if disputed else "review"
+        return by_review[-1].label, "review", contest
+    most = max(map(said.count, said))
+    label = next(label for label in said if said.count(label) == most)
+    if differ:
+        return label, "majority", None if found.bad else "disputed"
+    return label, "agreed" if len(said) > 1 else "single", None
+
+
 @examples(max_examples=150)
 @given(DEEDS)
 def test_counts_and_lists_are_what_one_finds_by_looking(deeds: list[tuple[str, int, str, int]]) -> None:
     record = lived(deeds)[0].record
     decisions = {item: record.decisions(item) for item in range(ITEMS)}
-    assert record.effective == {item: found.label for item, found in decisions.items() if found.marks}
+    labelled = {item: found for item, found in decisions.items() if found.marks or found.settled}
+    assert record.effective == {item: found.label for item, found in labelled.items()}
+    assert record.contests == {item: found.contest for item, found in decisions.items() if found.contest}
+    assert +record.contest_counts == Counter(record.contests.values())
     assert +record.class_counts == Counter(record.effective.values())
     usable = {item: label for item, label in record.effective.items() if item not in AUDIT and not decisions[item].bad}
     assert record.usable == usable == record.training_rows()
@@ -132,11 +162,8 @@ def test_counts_and_lists_are_what_one_finds_by_looking(deeds: list[tuple[str, i
     assert record.unknown == {item: found.unknown for item, found in decisions.items() if found.unknown}
     assert record.bad == {item: found.bad for item, found in decisions.items() if found.bad}
     assert record.flags == {item: found.flags for item, found in decisions.items() if found.flags}
-    for item, found in decisions.items():
-        if found.marks:
-            said = [mark.label for mark in found.marks.values()]
-            most = max(map(said.count, said))
-            assert record.label_of(item) == next(label for label in said if said.count(label) == most)
+    for item, found in labelled.items():
+        assert (record.label_of(item), found.resolution, found.contest) == literal_outcome(found)
 
 
 @examples(max_examples=100)
@@ -152,7 +179,7 @@ def test_everything_can_be_undone_down_to_nothing(deeds: list[tuple[str, int, st
 AUDIT_DEEDS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["asked", "asked", "label", "label", "released", "bad", "skipped", "put_back", "undo", "audit"]
+            ["asked", "asked", "label", "label", "settled", "released", "bad", "skipped", "put_back", "undo", "audit"]
         ),
         st.sampled_from([*AUDIT, 3]),
         st.sampled_from(PEOPLE),
@@ -174,6 +201,8 @@ def test_audit_labels_that_are_kept_are_those_one_finds_by_looking(deeds: list[t
             story.undo(who)
         elif kind == "put_back":
             story.say("put_back", None, who, what="skipped")
+        elif kind == "settled":
+            story.say("settled", item, who, label=label)
         elif kind == "asked":
             story.say("asked", item, who, lease="audit", seconds=9.0)
         elif kind == "audit":
@@ -230,6 +259,111 @@ def test_a_review_has_the_last_word() -> None:
     assert story.record.label_of(0) == 1
     story.undo("ann")
     assert story.record.label_of(0) == 0
+
+
+def test_a_settlement_has_the_last_word_whatever_people_say_afterwards() -> None:
+    story = Story()
+    story.label(0, 0)
+    story.label(0, 1, "bob")
+    assert (story.record.label_of(0), story.record.decisions(0).resolution) == (0, "majority")
+    assert story.record.contests == {0: "disputed"}
+    story.say("settled", 0, "cy", label=1, note="the tail")
+    assert story.record.state_of(0) == ("told", 1)
+    story.label(0, 2, "ann", source="review")
+    story.label(0, 2, "bob")
+    assert (story.record.label_of(0), story.record.decisions(0).resolution) == (1, "settled")
+    story.say("settled", 0, "ann", label=2)
+    assert story.record.label_of(0) == 2, "of two settlements the later counts"
+    story.undo()
+    assert story.record.label_of(0) == 1
+    story.undo("cy")
+    assert (story.record.label_of(0), story.record.decisions(0).resolution) == (2, "agreed")
+    assert "cy" not in story.record.decisions(0).marks
+
+
+def test_what_is_settled_stays_labelled_when_people_take_their_labels_back() -> None:
+    story = Story()
+    story.label(0, 0, guess=0)
+    story.label(0, 1, "bob")
+    story.say("settled", 0, "cy", label=1)
+    assert story.record.tally() == (0, 1)
+    story.undo()
+    story.undo("bob")
+    assert story.record.state_of(0) == ("told", 1)
+    assert story.record.tally() == (0, 0), "there is no label that was given unseen"
+    assert story.record.to_ledger().answers[0].label == 1
+    story.undo("cy")
+    assert story.record.state_of(0) == ("open", None)
+
+
+def test_a_settlement_moves_the_surrogate_and_leaves_leases_as_they_are() -> None:
+    story = Story()
+    story.label(0, 0, guess=1)
+    story.label(0, 1, "bob")
+    story.say("asked", 0, "cy", lease="second", seconds=9.0)
+    event = Event("settled", 0, "ann", data={"label": 1}, seq=99)
+    (move,) = story.record.apply(event)
+    assert (move.item, move.before, move.after, move.judge) == (0, ("told", 0), ("told", 1), False)
+    assert story.record.was_right(0)
+    assert list(story.record.leases) == [0]
+    assert story.record.apply(Event("settled", 0, "ann", data={"label": 1}, seq=100)) == []
+
+
+def test_settlements_follow_classes_that_are_merged_and_end_with_those_that_are_removed() -> None:
+    story = Story()
+    story.label(0, 0)
+    story.label(0, 1, "bob")
+    story.say("settled", 0, "cy", label=2)
+    before = looks(story.record)
+    merged = story.say("class_merged", None, "ann", **{"class": 2, "into": 1})
+    assert (story.record.label_of(0), story.record.contests) == (1, {0: "settled"})
+    story.say("undone", None, "ann", undoes=merged.seq)
+    assert looks(story.record)["contests"] == before["contests"]
+    removed = story.say("class_removed", None, "ann", **{"class": 2})
+    assert (story.record.label_of(0), story.record.contests) == (0, {0: "disputed"})
+    assert looks(Record.from_events(story.events)) == looks(story.record)
+    story.say("undone", None, "ann", undoes=removed.seq)
+    assert story.record.label_of(0) == 2
+    story.say("class_merged", None, "ann", **{"class": 1, "into": 0})
+    assert story.record.label_of(0) == 2
+    story.undo("cy")
+    assert story.record.decisions(0).resolution == "agreed", "what they differed about is one class now"
+
+
+def test_a_class_that_a_settlement_names_is_not_taken_back_with_its_last_label() -> None:
+    story = Story()
+    made = story.say("class_added", None, "ann", name="owl")
+    story.label(0, 0)
+    story.label(0, 1, "bob")
+    story.say("settled", 0, "cy", label=3)
+    reason = story.record.reason_to_keep(made)
+    assert reason is not None
+    assert reason.startswith("1 label of 'owl'")
+
+
+def test_a_review_decides_until_somebody_labels_otherwise_after_it() -> None:
+    story = Story()
+    story.label(0, 0)
+    story.label(0, 1, "bob", source="review")
+    assert (story.record.decisions(0).resolution, story.record.contests) == ("review", {0: "review"})
+    story.label(0, 2, "cy")
+    assert (story.record.label_of(0), story.record.contests) == (1, {0: "disputed"})
+    story.say("bad", 0, "ann")
+    assert story.record.contests == {}
+
+
+def test_the_settled_label_of_an_audit_item_is_the_truth_and_brings_no_item_into_the_sample() -> None:
+    story = Story()
+    story.label(4, 0, "ann")
+    story.label(4, 1, "cy")
+    story.say("settled", 4, "cy", label=1)
+    assert story.record.audit_label(4) is None, "it was not asked as an audit item"
+    story.say("asked", 4, "bob", lease="audit", seconds=9.0)
+    assert story.record.audit_label(4) is None, "bob, whom it was given to, has not answered"
+    story.label(4, 0, "bob")
+    assert story.record.audit_label(4) == 1
+    story.undo("cy")
+    assert story.record.audit_label(4) == 0
 
 
 def test_an_audit_item_has_the_label_of_the_annotator_it_was_given_to() -> None:

@@ -1,4 +1,4 @@
-"""A server killed twice while four people label and change classes: nothing is lost or doubled; it goes on."""
+"""A server killed twice while four people label, settle and change classes: nothing is lost or doubled; it goes on."""
 
 from pathlib import Path
 
@@ -27,4 +27,6 @@ def test_every_answer_is_in_the_log_once_and_the_next_item_is_that_of_an_engine_
     assert found["trainings"] > 0
     assert found["class_changes"] > 0
     assert found["classes_same"]
+    assert found["settlements"] > 0
+    assert found["disputes_same"]
     assert found["next_item_same"] == found["next_item_compared"] >= 1

@@ -141,6 +141,23 @@ def go_to_others(person: Desk, look: Look, views: tuple[str, ...]) -> None:
         look(view)
 
 
+def go_to_disputes(person: Desk, look: Look) -> None:
+    """The most disputed item, and one that was settled, with a note in writing."""
+    person.go("review")
+    person.get("tab-disputes").click()
+    person.get("dispute-card").wait_for()
+    look("disputes")
+    person.press("Enter")
+    person.get("show-settled").check()
+    person.page.locator(".strip-item.decided").click()
+    person.page.locator("[data-testid=dispute-state][data-state=settled]").wait_for()
+    person.press("n")
+    person.get("dispute-note").fill("The second sentence is a question. " * 8)
+    person.get("toast").wait_for(state="detached")
+    look("settled")
+    person.press("Enter")
+
+
 def open_all_windows(person: Desk, look: Look) -> None:
     person.go("label")
     person.open_windows(look)
@@ -202,11 +219,12 @@ def test_nothing_is_wrong_on_any_view_of_texts_and_in_any_window(chromium: "Brow
     def walk(person: Desk, look: Look) -> None:
         go_to_item(person, look)
         go_to_others(person, look, VIEWS[1:])
+        go_to_disputes(person, look)
         open_all_windows(person, look)
         person.require_calm()
 
     windows = {"help-dialog", "find-class", "classes", "add-class", "settings"}
-    look_at(chromium, texts.url, walk, {*VIEWS, *windows})
+    look_at(chromium, texts.url, walk, {*VIEWS, *windows, "disputes", "settled"})
 
 
 def test_nothing_is_wrong_before_one_labels(chromium: "Browser", tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ import { Curve } from "../charts.tsx";
 import { decideElsewhere } from "../desk.ts";
 import { annotator, away, classes, counted, dialog, may, say, status, styles } from "../state.ts";
 import { trainingWords } from "../training.ts";
-import { number, percent, plural, seconds, sentence } from "../words.ts";
-import type { Agreement, ClassScore, Confusion, Person, Progress } from "../types.ts";
+import { number, percent, seconds, sentence } from "../words.ts";
+import type { ClassScore, Confusion, Person, Progress } from "../types.ts";
+import { AgreementPanels } from "./agreement.tsx";
 import { AuditOffer, CalibrationLine, FeaturesLine } from "./notes.tsx";
 
 const HEADINGS: Record<string, string> = {
@@ -60,51 +61,6 @@ function People({ people }: { people: Person[] }) {
         </tbody>
       </table>
     </div>
-  );
-}
-
-function Agreed({ agreement }: { agreement: Agreement }) {
-  return (
-    <section class="panel" data-testid="agreement">
-      <h2>Agreement</h2>
-      <p>
-        {plural(agreement.items, "item")} labelled by two or more
-        {agreement.share !== null && (
-          <>
-            ; alike on <b>{percent(agreement.share)}</b>
-          </>
-        )}
-        {agreement.alpha !== null && (
-          <span title="1: perfect; 0: no better than chance"> (Krippendorff’s alpha {agreement.alpha.toFixed(2)})</span>
-        )}
-        .
-      </p>
-      {agreement.pairs.length > 0 && (
-        <ul class="plain">
-          {agreement.pairs.map((pair) => (
-            <li key={pair.first + pair.second}>
-              {pair.first} and {pair.second}: {percent(pair.share)} of {pair.items}
-              {pair.kappa !== null && ` (kappa ${pair.kappa.toFixed(2)})`}
-            </li>
-          ))}
-        </ul>
-      )}
-      {agreement.disagreements.length > 0 && (
-        <details>
-          <summary>{plural(agreement.disagreements.length, "item")} on which people differ</summary>
-          <ul class="plain">
-            {agreement.disagreements.slice(0, 50).map((split) => (
-              <li key={split.item}>
-                item {split.item}:{" "}
-                {Object.entries(split.labels)
-                  .map(([who, label]) => `${who} ${classes.value[label] ?? label}`)
-                  .join(", ")}
-              </li>
-            ))}
-          </ul>
-        </details>
-      )}
-    </section>
   );
 }
 
@@ -404,9 +360,14 @@ export function ProgressView() {
           <li>
             <b>{number(now.suspicious)}</b> to review {now.suspicious > 0 && may("reviewer") && <a href="#/review">Review</a>}
           </li>
+          <li data-testid="disputed-count">
+            <b>{number(now.disputed)}</b> disputed {now.disputed > 0 && may("reviewer") && <a href="#/review/disputes">Settle</a>}
+          </li>
         </ul>
       </section>
-      {progress.agreement && progress.agreement.items > 0 && <Agreed agreement={progress.agreement} />}
+      {progress.agreement && progress.agreement.items > 0 && (
+        <AgreementPanels agreement={progress.agreement} disputed={now.disputed} />
+      )}
       {progress.failures.length > 0 && (
         <section class="panel bad" data-testid="failures">
           <h2>Trainings that failed</h2>

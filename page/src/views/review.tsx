@@ -1,18 +1,46 @@
-// Labels that surprise the surrogate, worst first: keep, take what was expected, or choose another class.
+// Looking at labels again. Labels that surprise the surrogate, worst first: keep, take what was expected, or choose
+// another class. Items on which people differ are the other tab.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Failure, get } from "../api.ts";
 import { prepare } from "../content.ts";
-import { decideElsewhere, undo } from "../desk.ts";
+import { decideElsewhere, undoElsewhere } from "../desk.ts";
 import { belongsToFocus, consume } from "../focus.ts";
 import { LoadedItem, Thumb } from "../item.tsx";
 import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
-import { className, classView, classes, dialog, say } from "../state.ts";
+import { className, classView, classes, dialog, part, say, status } from "../state.ts";
 import type { Doubt } from "../types.ts";
 import { percent } from "../words.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
+import { DisputesOptions, DisputesView } from "./disputes.tsx";
+
+function Tab({ name, to, count, words }: { name: string; to: string; count: number; words: string }) {
+  const isOpen = part.value === to;
+  return (
+    <a href={to ? `#/review/${to}` : "#/review"} data-testid={`tab-${name}`} aria-current={isOpen ? "page" : undefined}>
+      {words}
+      {count > 0 && <span class="badge">{count}</span>}
+    </a>
+  );
+}
 
 export function ReviewView() {
+  const disputes = part.value === "disputes";
+  return (
+    <>
+      <div class="tab-bar">
+        <nav class="tabs" aria-label="What to review">
+          <Tab name="surprising" to="" count={status.value?.suspicious ?? 0} words="Surprising labels" />
+          <Tab name="disputes" to="disputes" count={status.value?.disputed ?? 0} words="Disputes" />
+        </nav>
+        {disputes && <DisputesOptions />}
+      </div>
+      {disputes ? <DisputesView /> : <SurprisingLabels />}
+    </>
+  );
+}
+
+function SurprisingLabels() {
   const [doubts, setDoubts] = useState<Doubt[] | null>(null);
   const [done, setDone] = useState<Doubt[]>([]); // latest last, for undo
   const [at, setAt] = useState(0);
@@ -56,7 +84,7 @@ export function ReviewView() {
     settle(`Changed to ${className(index)}.`);
   };
   const takeBack = () => {
-    undo();
+    if (!undoElsewhere()) return;
     const last = done.at(-1);
     if (last && doubts) {
       setDone(done.slice(0, -1));

@@ -24,6 +24,7 @@ const ICONS: Record<View, string> = {
 /** The views: in the top bar, and a second time at the bottom for thumbs, where only one of the two is ever seen. */
 export function Nav({ below = false }: { below?: boolean }) {
   const suspicious = status.value?.suspicious ?? 0;
+  const disputed = status.value?.disputed ?? 0;
   return (
     <nav class="nav" aria-label="Views">
       {views.value.map((each) => (
@@ -41,9 +42,13 @@ export function Nav({ below = false }: { below?: boolean }) {
             <path d={ICONS[each]} />
           </svg>
           {NAMES[each]}
-          {each === "review" && suspicious > 0 && (
-            <span class="badge" title={`${plural(suspicious, "label")} to review`}>
-              {suspicious}
+          {each === "review" && suspicious + disputed > 0 && (
+            <span
+              class="badge"
+              data-testid={below ? undefined : "review-badge"}
+              title={`${plural(suspicious, "label")} to review, ${plural(disputed, "disputed item")}`}
+            >
+              {suspicious + disputed}
             </span>
           )}
         </a>

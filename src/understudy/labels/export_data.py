@@ -14,11 +14,12 @@ from understudy.learners.calibration import Calibration
 
 
 class LabelRow(NamedTuple):
-    """One annotator's decision on an item: a label, don't know, bad, skipped, or a flag.
+    """One annotator's decision on an item: a label, don't know, bad, skipped, a flag, or a settlement.
 
-    `item` is the row in the pool. `effective` is the label that counts, by the majority of annotators. `asked` says
-    how the item came to the annotator: choice, audit, second, again or unasked. `guess` is what the model `model`
-    predicted at that time.
+    `item` is the row in the pool. `effective` is the label that counts and `resolution` how it came about: single,
+    agreed, settled, majority or review. `disputed`: people differ and nobody has decided. `asked` says how the item
+    came to the annotator: choice, audit, second, again or unasked. `guess` is what the model `model` predicted then.
+    A settlement, a reviewer's last word, has a row too; what it says stands beside all other rows of the item.
     """
 
     id: str
@@ -37,9 +38,14 @@ class LabelRow(NamedTuple):
     seconds: float | None
     flagged: bool
     note: str | None
+    resolution: str | None = None
+    disputed: bool = False
+    settled_by: str | None = None
+    settled_note: str | None = None
 
 
 COLUMNS: Final = LabelRow._fields
+FIRST_COLUMNS: Final = COLUMNS[:16]  # that exports of every version begin with
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,3 +125,9 @@ class ExportData:
         if self.probs is None:
             raise NotFound("there is no model yet, so there are no predictions; label items of two classes first")
         return self.probs
+
+
+def about_resolution(row: LabelRow) -> dict[str, Any]:
+    """How the label that counts came about, for formats that keep such things beside a label."""
+    settled = {} if row.settled_by is None else {"settled_by": row.settled_by, "settled_note": row.settled_note}
+    return {"effective": row.effective, "resolution": row.resolution, "disputed": row.disputed, **settled}

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from understudy.data.class_names import text_of
 from understudy.data.items import make_printable
 from understudy.errors import UnderstudyError, UsageError
-from understudy.labels.export_data import ExportData, LabelRow
+from understudy.labels.export_data import ExportData, LabelRow, about_resolution
 from understudy.labels.imported_labels import (
     ImportedLabel,
     ImportEntry,
@@ -258,7 +258,7 @@ def _task(data: ExportData, row: int, address: str) -> dict[str, Any]:
     name = data.ids[row]
     text = data.text(row)
     content = {"image": address} if text is None else {"text": text}
-    labelled = [found for found in data.rows_of_item.get(row, []) if found.label is not None]
+    labelled = [found for found in data.rows_of_item.get(row, []) if found.decision == "label"]
     task: dict[str, Any] = {
         "data": {**content, "id": name},
         "annotations": [_annotation(found, data.kind) for found in labelled],
@@ -308,7 +308,13 @@ def check_address(prefix: str) -> None:
 
 def _annotation(row: LabelRow, kind: str) -> dict[str, Any]:
     assert row.label is not None
-    about = {"annotator": row.annotator, "labelled_at": row.labelled_at, "asked": row.asked, "why": row.why}
+    about = {
+        "annotator": row.annotator,
+        "labelled_at": row.labelled_at,
+        "asked": row.asked,
+        "why": row.why,
+        **about_resolution(row),
+    }
     return {
         "result": [{**_choice(row.label, kind, f"a{row.item}"), "meta": about}],
         "was_cancelled": False,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from understudy.labels.export_data import ExportData, LabelRow
+from understudy.labels.export_data import ExportData, LabelRow, about_resolution
 from understudy.labels.imported_labels import seconds_since_1970
 from understudy.labels.streams import jsonl_stream
 
@@ -11,7 +11,7 @@ ANSWERS: Final = {"label": "accept", "dont_know": "ignore", "skipped": "ignore",
 
 
 def write_prodigy(data: ExportData) -> Iterator[bytes]:
-    """One line a decision, as Prodigy's choice interface saves them; items that are only flagged are left out."""
+    """One line a decision, as Prodigy's choice interface saves them; flags alone and settlements have none."""
     options = [{"id": name, "text": name} for name in data.classes]
     return jsonl_stream(_choice(data, row, options) for row in data.rows if row.decision in ANSWERS)
 
@@ -26,5 +26,5 @@ def _choice(data: ExportData, row: LabelRow, options: list[dict[str, str]]) -> d
         "_annotator_id": row.annotator,
         "_timestamp": round(seconds_since_1970(row.labelled_at) or 0),
         "_view_id": "choice",
-        "meta": {"asked": row.asked, "why": row.why, "model": row.model},
+        "meta": {"asked": row.asked, "why": row.why, "model": row.model, **about_resolution(row)},
     }

@@ -16,7 +16,7 @@ from understudy.data.items import make_printable
 from understudy.data.manifests import label_names
 from understudy.data.tables import Table, read_table
 from understudy.errors import UnderstudyError, UsageError
-from understudy.labels.export_data import COLUMNS, ExportData, LabelRow
+from understudy.labels.export_data import COLUMNS, FIRST_COLUMNS, ExportData, LabelRow
 from understudy.labels.imported_labels import (
     ImportEntry,
     LabelColumn,
@@ -52,7 +52,7 @@ SUFFIX: Final = re.compile(r"\.(csv|tsv|xlsx|jsonl|ndjson|parquet)$", re.IGNOREC
 EXCEL_PARTS: Final = (b"[Content_Types].xml", b"_rels/.rels", b"docProps/", b"xl/")  # one is at the start of such a zip
 PARQUET_TYPES: Final = {  # of columns that are not texts
     "item": pyarrow.int64(), "influence_share": pyarrow.float64(), "seconds": pyarrow.float64(),
-    "flagged": pyarrow.bool_(), "labelled_at": pyarrow.timestamp("us", tz="UTC"),
+    "flagged": pyarrow.bool_(), "disputed": pyarrow.bool_(), "labelled_at": pyarrow.timestamp("us", tz="UTC"),
 }  # fmt: skip
 
 
@@ -92,7 +92,7 @@ class ColumnChooser:
             raise UnderstudyError(
                 f"{source} has {len(there):,} columns, more than {MAX_COLUMNS:,}; keep those with items and labels"
             )
-        self.is_ours = tuple(there[: len(COLUMNS)]) == COLUMNS
+        self.is_ours = tuple(there[: len(FIRST_COLUMNS)]) == FIRST_COLUMNS
         wanted = {role: column for role, column in named.items() if role in USUAL_NAMES}
         for column in wanted.values():
             if column not in there:

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from itertools import combinations
 
 from understudy.errors import UnderstudyError
-from understudy.sessions.replies import Agreement, Pair, Split
+from understudy.sessions.replies import Agreement, ClassAgreement, ConfusedClasses, Pair, Split
 
 Labels = Mapping[int, Mapping[str, int]]
 
@@ -32,6 +32,9 @@ def agreement(labels: Labels) -> Agreement:
         alpha=krippendorff(shared),
         pairs=pairs_of(shared),
         disagreements=disagreements(shared),
+        fleiss=fleiss(shared),
+        by_class=by_class(shared),
+        confused=confused_classes(shared),
     )
 
 
@@ -60,6 +63,58 @@ def cohen(both: list[tuple[int, int]]) -> float | None:
     return (sum(a == b for a, b in both) * n - by_chance) / (n * n - by_chance)
 
 
+def fleiss(labels: Labels) -> float | None:
+    """Fleiss' kappa: agreement beyond that of people who answer at random at the rates of all answers together.
+
+    An item counts by the share of its pairs of answers that are alike. With the same number of answers for every item
+    this is Fleiss' own definition; where the numbers differ, items count alike and so do answers, which is the usual
+    general form. None where nobody shares an item, or one class was given throughout.
+    """
+    shared = _with_several_answers(labels)
+    counts = [Counter(by_name.values()) for by_name in shared.values()]
+    totals = sum(counts, Counter[int]())
+    n = sum(totals.values())
+    if len(totals) < 2:
+        return None
+    alike = sum(a / b for a, b in (_pairs_alike([by_name]) for by_name in shared.values())) / len(shared)
+    by_chance = sum(count * count for count in totals.values()) / (n * n)
+    return (alike - by_chance) / (1 - by_chance)
+
+
+def by_class(labels: Labels) -> list[ClassAgreement]:
+    """How often people agree on each class, by its number: positive specific agreement.
+
+    If one person says the class, how often another says it too: of all answers that are the class, each beside every
+    other answer for the same item. With two people it is twice the items on which both say it, over both their counts.
+    """
+    beside: Counter[int] = Counter()
+    alike: Counter[int] = Counter()
+    answers: Counter[int] = Counter()
+    items: Counter[int] = Counter()
+    for by_name in _with_several_answers(labels).values():
+        for label, count in Counter(by_name.values()).items():
+            beside[label] += count * (len(by_name) - 1)
+            alike[label] += count * (count - 1)
+            answers[label] += count
+            items[label] += 1
+    return [
+        ClassAgreement(label, alike[label] / beside[label], answers[label], items[label]) for label in sorted(items)
+    ]
+
+
+def confused_classes(labels: Labels) -> list[ConfusedClasses]:
+    """The pairs of classes between which people differ: those of the most items first, then by number."""
+    items: Counter[tuple[int, int]] = Counter()
+    pairs: Counter[tuple[int, int]] = Counter()
+    for by_name in labels.values():
+        counts = Counter(by_name.values())
+        for first, second in combinations(sorted(counts), 2):
+            items[first, second] += 1
+            pairs[first, second] += counts[first] * counts[second]
+    in_order = sorted(items, key=lambda both: (-items[both], -pairs[both], both))
+    return [ConfusedClasses(*both, items[both], pairs[both]) for both in in_order]
+
+
 def krippendorff(labels: Labels) -> float | None:
     """Krippendorff's alpha for names: 1 - observed over expected disagreement, with any number of people an item.
 
@@ -81,14 +136,15 @@ def krippendorff(labels: Labels) -> float | None:
 
 
 def disagreements(labels: Labels) -> list[Split]:
-    """Items on which people differ: the largest share of differing pairs first, then more people, then by row."""
-
-    def peace(item: int) -> tuple[float, int, int]:
-        alike, pairs = _pairs_alike([labels[item]])
-        return alike / pairs, -len(labels[item]), item
-
+    """Items on which people differ, the most disputed first, then by row."""
     split = [item for item, by_name in labels.items() if len(set(by_name.values())) > 1]
-    return [Split(item, dict(labels[item])) for item in sorted(split, key=peace)]
+    return [Split(item, dict(labels[item])) for item in sorted(split, key=lambda item: (peace(labels[item]), item))]
+
+
+def peace(by_name: Mapping[str, int]) -> tuple[float, int]:
+    """How little an item is disputed: the share of pairs of answers that are alike, then fewer answers."""
+    alike, pairs = _pairs_alike([by_name])
+    return (alike / pairs if pairs else 1.0), -len(by_name)
 
 
 def with_others(labels: Labels) -> dict[str, float]:

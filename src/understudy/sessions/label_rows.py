@@ -103,7 +103,7 @@ def label_rows(record: Record, ids: Sequence[str]) -> Iterator[LabelRow]:
     refused: dict[str, Mapping[int, Mapping[str, int]]] = {
         decision: getattr(record, kept) for decision, kept in REFUSALS.items()
     }
-    decided = record.labels.keys() | record.flags.keys()
+    decided = record.effective.keys() | record.flags.keys()
     for item in sorted(decided.union(*(found.keys() for found in refused.values()))):
         yield from _rows_of_item(record, ids[item], item)
 
@@ -111,22 +111,26 @@ def label_rows(record: Record, ids: Sequence[str]) -> Iterator[LabelRow]:
 def _rows_of_item(record: Record, name: str, item: int) -> Iterator[LabelRow]:
     decisions = record.decisions(item)
     effective = record.label_of(item)
+    effective_name = None if effective is None else _class_name(record, effective)
     made: list[tuple[int, str, str, Mark | None]] = [
         (mark.seq, "label", who, mark) for who, mark in decisions.marks.items()
     ]
     for decision, kept in REFUSALS.items():
         made += [(seq, decision, who, None) for who, seq in getattr(decisions, kept).items()]
     made += [(_flag_seq(decisions, who), "flagged", who, None) for who in decisions.flags]
+    settled = decisions.settled
+    if settled is not None:
+        made.append((settled.seq, "settled", settled.by, None))
     times = {event.seq: event.given_at for event in decisions.events}
     made.sort(key=lambda each: each[:3])
     for seq, decision, who, mark in made:
-        asked, ask = _find_ask(record, item, who, seq, mark)
+        asked, ask = (NOT_ASKED, None) if decision == "settled" else _find_ask(record, item, who, seq, mark)
         why, share = _reason(ask)
         yield LabelRow(
             id=name,
             item=item,
-            label=None if mark is None else _class_name(record, mark.label),
-            effective=None if effective is None else _class_name(record, effective),
+            label=_class_name(record, mark.label) if mark else effective_name if decision == "settled" else None,
+            effective=effective_name,
             decision=decision,
             annotator=record.people.name_of(who),
             labelled_at=iso_utc(times.get(seq, 0.0) if mark is None else mark.at),
@@ -139,6 +143,10 @@ def _rows_of_item(record: Record, name: str, item: int) -> Iterator[LabelRow]:
             seconds=None if mark is None else mark.seconds,
             flagged=bool(decisions.flags),
             note=decisions.flags.get(who) or None,
+            resolution=decisions.resolution,
+            disputed=decisions.contest == "disputed",
+            settled_by=None if settled is None else record.people.name_of(settled.by),
+            settled_note=None if settled is None else settled.note or None,
         )
 
 

@@ -21,10 +21,20 @@ from understudy.errors import Conflict, UnderstudyError
 from understudy.messages import count_of
 from understudy.projects.settings import Settings
 from understudy.sessions.classes import ClassTable
-from understudy.sessions.log.events import CLASS_KINDS, DECISIONS, SOURCE_ANNOTATOR, Ask, Event, Source
+from understudy.sessions.log.events import (
+    BESIDE_LEASES,
+    CLASS_KINDS,
+    DECISIONS,
+    SOURCE_ANNOTATOR,
+    Ask,
+    Event,
+    Source,
+)
 from understudy.sessions.people import PeopleTable
 
 ItemState = Literal["open", "pending", "told", "skipped", "dropped", "audit"]  # what an item is to the surrogate
+Resolution = Literal["single", "agreed", "settled", "majority", "review"]  # how the label that counts came about
+Contest = Literal["disputed", "review", "settled"]  # people differ: nobody has decided, a review has, it was settled
 REGROUPING = frozenset({"class_merged", "class_removed", "undone"})
 GIVES_UP_LABEL = frozenset({"dont_know", "bad"})
 T = TypeVar("T")
@@ -41,6 +51,17 @@ class Mark:
     seconds: float | None = None
     guess: int | None = None  # what the learner had predicted
     model: str | None = None
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """A reviewer's last word about an item."""
+
+    label: int
+    by: str
+    seq: int
+    at: float
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +88,8 @@ class Decisions:
     flags: dict[str, str] = field(default_factory=dict)
     kept_as: int | None = None  # the label that a review kept, in the classes of the time
     kept: int | None = None
+    settled_as: Settlement | None = None  # the latest, in the classes of the time
+    settled: Settlement | None = None
 
     def add(self, event: Event) -> None:
         """Take one decision into account."""
@@ -95,6 +118,8 @@ class Decisions:
                 self.flags[who] = data.get("note", "")
         elif event.kind == "kept":
             self.kept_as = data["label"]
+        elif event.kind == "settled":
+            self.settled_as = Settlement(data["label"], who, event.seq, event.given_at, data.get("note") or "")
         elif event.kind == "put_back":
             refused = self.skipped if data["what"] == "skipped" else self.unknown
             if "of" in data:  # only what this person skipped or did not know
@@ -107,10 +132,14 @@ class Decisions:
     def settle(self, classes: ClassTable) -> None:
         """Work out what the labels come to, the classes being what they are."""
         if classes.is_whole:
-            self.marks, self.kept = self.given, self.kept_as
+            self.marks, self.kept, self.settled = self.given, self.kept_as, self.settled_as
             return
         becomes = classes.becomes
         self.kept = None if self.kept_as is None else becomes[self.kept_as]
+        settled_as = None if self.settled_as is None else becomes[self.settled_as.label]
+        self.settled = (
+            None if self.settled_as is None or settled_as is None else replace(self.settled_as, label=settled_as)
+        )
         self.marks = {
             who: replace(mark, label=label, guess=None if mark.guess is None else becomes[mark.guess])
             for who, mark in self.given.items()
@@ -118,19 +147,71 @@ class Decisions:
         }
 
     def names_any(self, classes: Collection[int]) -> bool:
-        """Whether a label, a guess or a review names one of these classes."""
-        return self.kept_as in classes or any(
-            mark.label in classes or mark.guess in classes for mark in self.given.values()
+        """Whether a label, a guess, a review or a settlement names one of these classes."""
+        settled_as = None if self.settled_as is None else self.settled_as.label
+        return (
+            self.kept_as in classes
+            or settled_as in classes
+            or any(mark.label in classes or mark.guess in classes for mark in self.given.values())
         )
 
     @property
+    def said(self) -> "list[Mark | Settlement]":
+        """Every label and the settlement, in the classes of the time."""
+        return [*self.given.values(), *([] if self.settled_as is None else [self.settled_as])]
+
+    @property
     def label(self) -> int | None:
-        """The label that counts: that of the last review, else the majority's, else the earlier one."""
+        """The label that counts: the settled one, else the last review's, else the majority's, else the earlier one."""
+        if self.settled is not None:
+            return self.settled.label
+        if (reviewed := self._last_review()) is not None:
+            return reviewed.label
+        return self.majority
+
+    @property
+    def majority(self) -> int | None:
+        """The label that most people give; of equally frequent ones the earlier."""
         in_order = sorted(self.marks.values(), key=lambda mark: mark.seq)
-        reviewed = [mark.label for mark in in_order if mark.source == "review"]
-        if reviewed:
-            return reviewed[-1]
         return majority([mark.label for mark in in_order]) if in_order else None
+
+    @property
+    def people_differ(self) -> bool:
+        return len({mark.label for mark in self.marks.values()}) > 1
+
+    @property
+    def resolution(self) -> Resolution | None:
+        """How the label that counts came about; None where there is none."""
+        if self.settled is not None:
+            return "settled"
+        if not self.marks:
+            return None
+        if len(self.marks) > 1 and not self.people_differ:
+            return "agreed"
+        if self._last_review() is not None:
+            return "review"
+        return "majority" if self.people_differ else "single"
+
+    @property
+    def contest(self) -> Contest | None:
+        """What became of people's differing; None where they do not differ and nothing was settled.
+
+        A label given in a review decides over those before it. Who labels otherwise after it disputes it.
+        """
+        if self.bad:
+            return None
+        if self.settled is not None:
+            return "settled"
+        if not self.people_differ:
+            return None
+        last = self._last_review()
+        if last is None or any(mark.seq > last.seq and mark.label != last.label for mark in self.marks.values()):
+            return "disputed"
+        return "review"
+
+    def _last_review(self) -> Mark | None:
+        reviewed = (mark for mark in self.marks.values() if mark.source == "review")
+        return max(reviewed, key=lambda mark: mark.seq, default=None)
 
 
 @dataclass(frozen=True)
@@ -195,6 +276,8 @@ class Record:
         self.bad: dict[int, dict[str, int]] = {}
         self.flags: dict[int, dict[str, str]] = {}
         self.kept: dict[int, int] = {}  # the label that a review kept
+        self.contests: dict[int, Contest] = {}  # items on which people differ, or that were settled
+        self.contest_counts: Counter[Contest] = Counter()
         self.usable: dict[int, int] = {}  # item and label of all that models may be trained on
         self.usable_counts: Counter[int] = Counter()  # the same by class
         self.audit_rows: tuple[int, ...] = ()
@@ -213,13 +296,20 @@ class Record:
     # -- what is known ------------------------------------------------------------------------------------
 
     def label_of(self, item: int) -> int | None:
-        """The label that counts: that of the last review, else the majority's, else the earlier one."""
+        """The label that counts: the settled one, else the last review's, else the majority's, else the earlier one."""
         return self.effective.get(item)
 
     def audit_label(self, item: int) -> int | None:
-        """An audit item's label by the annotator it was given to: a label that came otherwise is not a sample."""
-        mark = self.decisions(item).marks.get(self.audited_by.get(item, ""))
-        return None if mark is None else mark.label
+        """An audit item's label by the annotator it was given to: a label that came otherwise is not a sample.
+
+        Where a reviewer settled it, theirs is the truth. A settlement brings no item into the sample, so that which
+        items are scored does not depend on what people said of them.
+        """
+        found = self.decisions(item)
+        mark = found.marks.get(self.audited_by.get(item, ""))
+        if mark is None:
+            return None
+        return mark.label if found.settled is None else found.settled.label
 
     @property
     def is_untouched(self) -> bool:
@@ -295,9 +385,9 @@ class Record:
         """What rests on a class, in words, apart from one label; None for nothing."""
         name = self.classes[number]
         labels = sum(
-            mark.label == number and (apart_from is None or mark.seq != apart_from.seq)
+            said.label == number and (apart_from is None or said.seq != apart_from.seq)
             for found in self._of_item.values()
-            for mark in found.given.values()
+            for said in found.said
         )
         if labels:
             return f"{count_of(labels, 'label')} of {name!r} would be lost; remove the class instead, or merge it"
@@ -341,8 +431,8 @@ class Record:
         None where there was no learner or it knew the label, and where nobody was asked: items that are confirmed many
         at once are the easy ones, and imported ones were chosen by somebody.
         """
-        first = next(iter(self._of_item[item].marks.values()))
-        if first.guess is None or first.source in ("grid", "import"):
+        first = next(iter(self._of_item[item].marks.values()), None)  # all of a settled item may be taken back
+        if first is None or first.guess is None or first.source in ("grid", "import"):
             return None
         return first.guess == self.effective[item]
 
@@ -490,7 +580,7 @@ class Record:
     def _decide(self, event: Event) -> None:
         assert event.item is not None
         assert event.annotator is not None
-        if event.kind not in ("flagged", "kept"):
+        if event.kind not in BESIDE_LEASES:
             self._end_lease(event)
         decisions = self._of_item.setdefault(event.item, Decisions())
         decisions.events.append(event)
@@ -569,6 +659,7 @@ class Record:
         _put(self.bad, item, found.bad or None)
         _put(self.flags, item, found.flags or None)
         _put(self.kept, item, found.kept)
+        _count(self.contests, self.contest_counts, item, found.contest)
         label = found.label
         _count(self.effective, self.class_counts, item, label)
         _count(self.usable, self.usable_counts, item, None if found.bad or item in self._audit else label)
@@ -628,7 +719,7 @@ def _put(index: dict[int, T], item: int, value: T | None) -> None:
         index[item] = value
 
 
-def _count(labels: dict[int, int], counts: Counter[int], item: int, label: int | None) -> None:
+def _count(labels: dict[int, T], counts: Counter[T], item: int, label: T | None) -> None:
     """Put an item's label, or that it has none, where labels are counted."""
     before = labels.get(item)
     if before == label:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from understudy.data.encoders.choice import FeaturesNote
 from understudy.sessions.log.events import Ask, Source
+from understudy.sessions.record import Contest, Resolution
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ class Status:
     class_order: list[int] = field(default_factory=list)  # numbers of the classes that are offered, in their order
     class_styles: list["ClassStyle"] = field(default_factory=list)  # of those that have more than a name
     class_news: "ClassNews | None" = None  # the last change of classes
+    disputed: int = 0  # items on which people differ and nobody has decided; the majority's label counts meanwhile
 
 
 @dataclass(frozen=True)
@@ -362,6 +364,9 @@ class Agreement:
     alpha: float | None  # Krippendorff's, for names
     pairs: list["Pair"]
     disagreements: list["Split"]
+    fleiss: float | None = None  # Fleiss' kappa, for any number of people an item
+    by_class: list["ClassAgreement"] = field(default_factory=list)
+    confused: list["ConfusedClasses"] = field(default_factory=list)  # between which people differ, most often first
 
 
 @dataclass(frozen=True)
@@ -381,6 +386,81 @@ class Split:
 
     item: int
     labels: dict[str, int]  # by annotator
+
+
+@dataclass(frozen=True)
+class ClassAgreement:
+    """How often people agree on a class: where one says it, how often another who saw the item says it too."""
+
+    label: int
+    share: float
+    answers: int  # that are this class, on items with two or more answers
+    items: int  # of those, with such an answer
+
+
+@dataclass(frozen=True)
+class ConfusedClasses:
+    """Two classes between which people differ: on how many items, and in how many pairs of answers."""
+
+    first: int
+    second: int
+    items: int
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What one annotator said of an item: a label, or null for who only flagged it or could not tell."""
+
+    annotator: str
+    label: int | None
+    at: float | None  # of the label
+    source: Source | None
+    note: str | None  # of their flag; "" for a flag without one
+    unknown: bool  # could not tell
+    is_later: bool  # the label is later than the settlement
+
+
+@dataclass(frozen=True)
+class SettlementShown:
+    """A reviewer's last word about an item. `contradicted_by`: who labelled it otherwise since."""
+
+    label: int
+    by: str
+    at: float
+    note: str
+    contradicted_by: list[str]
+
+
+@dataclass(frozen=True)
+class Dispute:
+    """An item on which people differ, or did until it was settled.
+
+    `state`: "disputed" while nobody has decided, "review" where a review changed the label, "settled".
+    """
+
+    item: int
+    id: str
+    kind: str
+    text: str | None
+    state: Contest
+    label: int  # that counts now
+    resolution: Resolution  # how it came about
+    majority: int | None  # what most people say; null where all took their labels back
+    is_tie: bool  # as many people say something else: the majority is the earlier label
+    opinions: list[Opinion]  # in the order they came
+    settlement: SettlementShown | None
+
+
+@dataclass(frozen=True)
+class DisputeList:
+    """Some of the disputes that were asked for, and how many there are of each state in the whole project."""
+
+    disputes: list[Dispute]
+    found: int  # that fit what was asked for
+    disputed: int
+    review: int
+    settled: int
 
 
 @dataclass(frozen=True)

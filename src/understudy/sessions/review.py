@@ -33,7 +33,7 @@ class LabelsToReview:
 
     rows: Int[np.ndarray, "q"]
     labels: Int[np.ndarray, "q"]
-    kept: Mapping[int, int]  # those that a review found right, by row
+    kept: Mapping[int, int]  # those that a review found right or a reviewer settled, by row
     n_classes: int
     seed: int
 
@@ -41,7 +41,8 @@ class LabelsToReview:
     def of(cls, record: Record) -> "LabelsToReview":
         known = record.training_rows()
         rows, labels = np.array(list(known), np.int64), np.array(list(known.values()), np.int64)
-        return cls(rows, labels, dict(record.kept), len(record.classes), record.settings.seed)
+        settled = {item: record.effective[item] for item, contest in record.contests.items() if contest == "settled"}
+        return cls(rows, labels, {**record.kept, **settled}, len(record.classes), record.settings.seed)
 
 
 @dataclass(frozen=True)

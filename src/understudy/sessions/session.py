@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from understudy.data.class_names import check_class
@@ -25,13 +26,15 @@ from understudy.sessions import people_changes, progress, views, why
 from understudy.sessions.calibrations import Audits
 from understudy.sessions.class_changes import check_new_class, check_values, possible_change, why_gone
 from understudy.sessions.classes import CHANGEABLE
+from understudy.sessions.disputes import Wanted, list_disputes, require_disputed
 from understudy.sessions.learning import Learning
-from understudy.sessions.log.events import Ask, Event, Kind, Source
+from understudy.sessions.log.events import BESIDE_LEASES, Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
 from understudy.sessions.models import Models
 from understudy.sessions.record import Lease, Move, Replay, replay_events, require_untouched
 from understudy.sessions.replies import (
     ClassList,
+    DisputeList,
     Doubt,
     Entry,
     GridOffer,
@@ -250,6 +253,15 @@ class Session:
             if label is None and known is None:
                 raise NotFound(f"item {item} has no label to keep; label it first")
             return self._decide("kept", item, annotator, key, {"label": label}, ago=ago)
+
+    def settle(self, item: int, label: int, annotator: str, key: str, *, note: str = "", ago: float = 0.0) -> Stored:
+        """Store a reviewer's last word about an item on which people differ. It is not a label of their own."""
+        with self._lock:
+            self._require_item(item)
+            self._require_label(label, annotator, key)
+            if self._log.find(annotator, key) is None:
+                require_disputed(self.record, item)
+            return self._decide("settled", item, annotator, key, {"label": label, "note": note}, ago=ago)
 
     def put_back(self, what: str, annotator: str, key: str, *, own: bool = False) -> Stored:
         """Let items be asked again that were skipped, or that people did not know; or only the annotator's `own`."""
@@ -483,7 +495,7 @@ class Session:
         item = undone.item
         if (
             item is not None
-            and undone.kind not in ("flagged", "kept")
+            and undone.kind not in BESIDE_LEASES
             and undone.data.get("source") not in ("grid", "import")
         ):
             asked = self.record.asks.get(item)
@@ -618,6 +630,15 @@ class Session:
         with self._lock:
             self.suspicious = len(suspects)
             return views.doubts(self._state, suspects[:n])
+
+    def disputes(self, wanted: Wanted) -> DisputeList:
+        """Items on which people differ or did, with what everybody said of them."""
+        with self._lock:
+            label, other = (
+                None if each is None else self._require_class(each) for each in (wanted.label, wanted.other)
+            )
+            wanted = replace(wanted, label=label, other=other)
+            return list_disputes(self.record, wanted, partial(views.show_item, self.project))
 
     def likely(self, label: int, n: int = 20) -> list[Likely]:
         with self._lock:

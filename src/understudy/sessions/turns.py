@@ -26,7 +26,7 @@ class Turns:
             return
         decisions = self.record.decisions(item)
         place = None
-        if len(decisions.marks) == 1 and not decisions.bad:
+        if len(decisions.marks) == 1 and not decisions.bad and decisions.settled is None:
             ((who, mark),) = decisions.marks.items()
             if wants_second(item, settings.agreement_share, settings.seed):
                 place = who, mark.seq

@@ -466,6 +466,7 @@ def status(
         class_order=record.class_table.offered,
         class_styles=_class_styles(record),
         class_news=_class_news(record),
+        disputed=record.contest_counts["disputed"],
     )
 
 

@@ -104,6 +104,11 @@ Item = Annotated[
 ]
 ItemInPath = Annotated[Item, BeforeValidator(_only_digits)]
 HowMany = Annotated[int, Field(ge=1, le=200), BeforeValidator(_only_digits)]
+FromPlace = Annotated[
+    int,
+    Field(ge=0, le=LAST_ITEM, description="How many of them to pass over."),
+    BeforeValidator(_only_digits),
+]
 Key = Annotated[
     str,
     Field(
@@ -185,6 +190,11 @@ class Labels(Decision):
 class Flag(OfItem):
     on: bool = True
     note: Annotated[str, Field(max_length=500, pattern=ONE_LINE)] = ""
+
+
+class Settle(OfItem):
+    label: Annotated[ClassNumber | ClassName, Field(description="The number of a class, or its name.")]
+    note: Annotated[str, Field(max_length=500, pattern=ONE_LINE, description="Why, for who looks at it later.")] = ""
 
 
 class PutBack(Act):

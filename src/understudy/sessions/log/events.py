@@ -36,6 +36,7 @@ Kind = Literal[
     "bad",  # left out of everything: broken, private, off topic
     "flagged",  # on, note: to be looked at by somebody
     "kept",  # label: looked at again in a review, and right as it is
+    "settled",  # label, note: a reviewer's last word about an item on which people differ
     "put_back",  # what: "skipped" or "dont_know" items may be asked again
     "undone",  # undoes: the number of the event that is taken back
     "lease_expired",  # nobody answered in time
@@ -49,8 +50,9 @@ Source = Literal["person", "grid", "review", "import"]
 SOURCE_ANNOTATOR: Final = "source"  # who labelled what came with the data
 KINDS: Final = frozenset(get_args(Kind))
 DECISIONS: Final = frozenset(
-    {"labelled", "relabelled", "skipped", "dont_know", "bad", "flagged", "kept"}
+    {"labelled", "relabelled", "skipped", "dont_know", "bad", "flagged", "kept", "settled"}
 )  # can be undone
+BESIDE_LEASES: Final = frozenset({"flagged", "kept", "settled"})  # decisions that answer no question
 CLASS_KINDS: Final = frozenset({"class_added", "class_changed", "class_merged", "class_removed", "classes_reordered"})
 PEOPLE_KINDS: Final = frozenset({"person_added", "person_changed"})
 NO_DATA: Final[Mapping[str, Any]] = MappingProxyType({})

@@ -31,6 +31,7 @@ from understudy.web.requests import (
     OfItem,
     PutBack,
     SettingsChange,
+    Settle,
     Who,
 )
 
@@ -92,6 +93,13 @@ def bad(body: OfItem, session: Ready, by: Annotating) -> Stored:
 def keep(body: OfItem, session: Ready, by: Reviewing) -> Stored:
     """Looked at again in a review: the label is right."""
     return session.keep(body.item, own_name(by, body.annotator), body.key, ago=body.ago)
+
+
+@router.post("/settle", summary="Settle disputes")
+def settle(body: Settle, session: Ready, by: Reviewing) -> Stored:
+    """A reviewer's last word about an item on which people differ, or whose label a review changed."""
+    number = class_number(session, body.label)
+    return session.settle(body.item, number, own_name(by, body.annotator), body.key, note=body.note, ago=body.ago)
 
 
 @router.post("/flag")

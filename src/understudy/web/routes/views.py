@@ -1,13 +1,15 @@
 """Calls that only read: status, items, why one is asked for, labels to review."""
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
+from understudy.sessions.disputes import Wanted
 from understudy.sessions.replies import (
     ClassList,
+    DisputeList,
     Doubt,
     Entry,
     GridOffer,
@@ -34,7 +36,7 @@ from understudy.web.dependencies import (
 )
 from understudy.web.error_responses import READS, describe_statuses
 from understudy.web.live_status import LiveStatus
-from understudy.web.requests import Annotator, ClassName, HowMany, ItemInPath
+from understudy.web.requests import Annotator, ClassName, FromPlace, HowMany, ItemInPath
 
 router = APIRouter(prefix="/api", responses=describe_statuses(*READS), tags=["views"])
 NO_ITEM = describe_statuses(404)
@@ -81,6 +83,26 @@ def why(item: ItemInPath, session: Ready, by: Annotating) -> Why:
 def review(session: Ready, by: Reviewing, n: HowMany = 50) -> list[Doubt]:
     """Labels that the surrogate finds surprising, worst first."""
     return session.review(n)
+
+
+@router.get("/disputes", summary="See disputes", responses=NO_ITEM)
+def disputes(
+    session: Ready,
+    by: Reviewing,
+    by: Reviewing,
+    state: Annotated[
+        Literal["disputed", "review", "settled"] | None,
+        Query(description="Nobody has decided; a review did; a reviewer settled it. Without it all, in this order."),
+    ] = None,
+    label: Annotated[ClassName | None, Query(description="Somebody says this class: its number, or its name.")] = None,
+    other: Annotated[ClassName | None, Query(description="And somebody this one.")] = None,
+    person: Annotated[Annotator | None, Query(description="Who labelled it, or settled it.")] = None,
+    first: FromPlace = 0,
+    n: HowMany = 50,
+) -> DisputeList:
+    """Items on which people differ, the most disputed first, with what everybody said; then those that were settled."""
+    one, two = (None if name is None else _class_in_query(session, name) for name in (label, other))
+    return session.disputes(Wanted(state, one, two, None if person is None else anybodys_name(by, person), first, n))
 
 
 @router.get("/likely", responses=NO_ITEM)
