@@ -29,6 +29,25 @@ export interface Stored {
   next: Question;
   labelled: number;
   trained_at: number | null;
+  left_out: number[];
+}
+
+export interface Copy {
+  item: number;
+  id: string;
+  kind: string;
+  text: string | null;
+  exact: boolean;
+  distance: number;
+}
+
+export interface Copies {
+  item: number;
+  copies: Copy[];
+  labelled: number;
+  audit: number;
+  elsewhere: number;
+  line: string;
 }
 
 export interface Undone {

@@ -173,6 +173,11 @@ class Project:
         return features
 
     @property
+    def digests(self) -> list[str | None]:
+        """What the content of each item is known by; None where only its features came."""
+        return list(self._require_table()["digest"].to_pylist())
+
+    @property
     def features_path(self) -> Path:
         """The file of exactly these features, for another process."""
         return item_table.features_path(self.folder, len(self._require_table()), self.info.features_version)

@@ -26,6 +26,7 @@ WHOLE_NUMBER_RANGES: Final = {
 }
 METHOD_IF_UNNAMED: Final = "paper"  # the only one there was when such projects were made
 FLAGS: Final = frozenset({"suggestions"})
+CHOICES: Final = {"copies": ("ask", "off")}
 MEANINGS: Final = {
     "classes": "the classes the project began with",
     "seed": "for everything random: the same seed gives the same choices",
@@ -38,6 +39,7 @@ MEANINGS: Final = {
     "basis_size": "basis points of the surrogate; none: as many as its method chooses",
     "method": "how the surrogate chooses",
     "suggestions": "whether annotators may see what the model suggests; each turns it on for themselves",
+    "copies": "near-copies of an item: ask whether its answer is theirs too, or off",
 }
 FIXED: Final = {  # why a setting stays as it was when the project was made
     "classes": "they are what the project began with; change classes on the page, or with understudy classes",
@@ -55,7 +57,8 @@ class Settings:
     `agreement_share` is the share that two people are asked for. A model is trained when the labels have grown by the
     factor `retrain_growth`, and at the latest after `retrain_at_most` new ones. `classes` are those at the start; more
     are added while labelling. `method` is the surrogate's, and `basis_size` None the number of basis points that the
-    method itself chooses. Without `suggestions` nobody is shown what the model would say.
+    method itself chooses. Without `suggestions` nobody is shown what the model would say. `copies` is "ask" or "off":
+    whether a person may give an answer to near-copies too.
     """
 
     classes: tuple[str, ...] = ()
@@ -69,6 +72,7 @@ class Settings:
     basis_size: int | None = None
     method: str = "understudy"
     suggestions: bool = True
+    copies: str = "ask"
 
     def __post_init__(self) -> None:
         for name, value in check_settings(vars(self)).items():
@@ -105,6 +109,8 @@ def check_settings(values: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = _check_method(value)
         elif name in FLAGS:
             found[name] = _check_switch(name, value)
+        elif name in CHOICES:
+            found[name] = _check_choice(name, value)
         elif name == "basis_size" and value is None:
             found[name] = None
         elif name in NUMBER_RANGES:
@@ -164,6 +170,12 @@ def _check_learner(name: object) -> str:
 def _check_switch(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise UsageError(f"{name} must be on or off; got {value!r}")
+    return value
+
+
+def _check_choice(name: str, value: object) -> str:
+    if not isinstance(value, str) or value not in CHOICES[name]:
+        raise UsageError(f"{name} must be {' or '.join(CHOICES[name])}; got {value!r}")
     return value
 
 

@@ -44,6 +44,7 @@ class Stored:
     next: Question
     labelled: int  # labels so far, for the counter
     trained_at: int | None = None
+    left_out: list[int] = field(default_factory=list)  # near-copies that could not be answered along any more
 
 
 @dataclass(frozen=True)
@@ -272,6 +273,30 @@ class GridOffer:
     promised: float | None  # share of them that is right, as far as audit items can show; null: nothing is promised
     likely: int  # how many items there are that are likeliest of this class
     reason: str
+
+
+@dataclass(frozen=True)
+class Copy:
+    """An item that is nearly the same as another, and has no answer yet."""
+
+    item: int
+    id: str
+    kind: str
+    text: str | None
+    exact: bool  # whether its content is the same to the last byte
+    distance: float  # as a share of what is usual in the pool; at most a third
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Near-copies of an item that can be answered with it, and what there is to say of the others."""
+
+    item: int
+    copies: list[Copy]
+    labelled: int  # near-copies that have an answer
+    audit: int  # those that are audit items: each is asked for on its own
+    elsewhere: int  # those that somebody has now, or skipped or did not know
+    line: str  # all of this in a line; "" where there is no near-copy
 
 
 @dataclass(frozen=True)

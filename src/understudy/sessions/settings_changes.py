@@ -15,6 +15,7 @@ from understudy.messages import count_of
 from understudy.projects.item_table import FILE as ITEMS_FILE
 from understudy.projects.project_file import ProjectInfo, existing_folder, read_info, store_url_of
 from understudy.projects.settings import (
+    CHOICES,
     FIXED,
     FLAGS,
     MEANINGS,
@@ -111,7 +112,7 @@ def show_settings(settings: Settings, notes: list[str] | None = None) -> Project
             kind=_kind_of(name),
             least=_range_of(name)[0],
             most=_range_of(name)[1],
-            choices=list(FEATURE_LEARNERS) if name == "learner" else None,
+            choices=_choices_of(name),
             fixed=FIXED.get(name),
         )
         for name in NAMES
@@ -124,7 +125,11 @@ def _kind_of(name: str) -> str:
         return "number"
     if name in WHOLE_NUMBER_RANGES:
         return "whole number"
-    return "flag" if name in FLAGS else "choice" if name == "learner" else "text"
+    return "flag" if name in FLAGS else "choice" if _choices_of(name) else "text"
+
+
+def _choices_of(name: str) -> list[str] | None:
+    return list(FEATURE_LEARNERS if name == "learner" else CHOICES.get(name, ())) or None
 
 
 def _range_of(name: str) -> tuple[float | None, float | None]:

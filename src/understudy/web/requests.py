@@ -173,6 +173,14 @@ class Labels(Decision):
         AfterValidator(_all_differ),
     ]
     label: Annotated[ClassNumber | ClassName, Field(description="The number of a class, or its name.")]
+    source: Annotated[
+        Literal["grid", "copies"],
+        Field(description="copies: the first item was looked at, and the others are its near-copies."),
+    ] = "grid"
+    seconds: Annotated[
+        float | None, Field(ge=0, le=86_400, allow_inf_nan=False, description="How long the first answer took.")
+    ] = None
+    suggestion: Annotated[ClassNumber | None, Field(description="The class that was suggested for the first.")] = None
 
 
 class Flag(OfItem):
@@ -252,3 +260,4 @@ class SettingsChange(Act):
     retrain_at_most: Annotated[int | None, _within("retrain_at_most"), BeforeValidator(_whole_number)] = None
     learner: LearnerName | None = None
     suggestions: bool | None = None
+    copies: Annotated[Literal["ask", "off"] | None, Field(description=MEANINGS["copies"])] = None

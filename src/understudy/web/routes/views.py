@@ -7,6 +7,7 @@ from fastapi.responses import StreamingResponse
 
 from understudy.sessions.replies import (
     ClassList,
+    Copies,
     Doubt,
     Entry,
     GridOffer,
@@ -63,6 +64,12 @@ def card(item: ItemInPath, session: Ready) -> ItemCard:
 def why(item: ItemInPath, session: Ready) -> Why:
     """Why an item is, or would be, asked for."""
     return session.why(item)
+
+
+@router.get("/items/{item}/copies", responses=NO_ITEM)
+def copies(item: ItemInPath, session: Ready) -> Copies:
+    """Near-copies of an item, which can be given its label with it: see POST /api/labels/many."""
+    return session.copies(item)
 
 
 @router.get("/review")
