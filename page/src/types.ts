@@ -1,10 +1,16 @@
 // What the server answers, field by field: the dataclasses of understudy/sessions/replies.py.
 
+export interface Column {
+  name: string;
+  value: string;
+}
+
 export interface Shown {
   item: number;
   id: string;
   kind: string;
   text: string | null;
+  columns: Column[];
 }
 
 export interface Question {
@@ -21,6 +27,7 @@ export interface Question {
   flagged: boolean;
   mine: number | null;
   reason: string | null;
+  columns: Column[];
 }
 
 export interface Stored {
@@ -181,7 +188,11 @@ export interface Doubt extends Shown {
   surprise: number;
 }
 
-export interface Likely extends Shown {
+export interface Likely {
+  item: number;
+  id: string;
+  kind: string;
+  text: string | null;
   probability: number | null;
 }
 

@@ -372,6 +372,9 @@ def label(
     columns: Annotated[
         str | None, typer.Option(metavar="text=NAME,...", help="Columns of a table: path or text, label, id.")
     ] = None,
+    show: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Other columns of the table to show beside each item.")
+    ] = None,
     folder_labels: Annotated[
         bool | None,
         typer.Option(
@@ -391,6 +394,7 @@ def label(
     from understudy.data.columns import parse_columns
     from understudy.learners.registry import make_feature_learner
     from understudy.projects.opening import create_or_open
+    from understudy.projects.settings import parse_shown
     from understudy.sessions.opening import check_begin
     from understudy.web.access import access_for, check_access
     from understudy.web.server import Address, check_address, serve
@@ -421,6 +425,7 @@ def label(
         retrain_at_most=retrain_at_most,
         basis_size=basis_size,
         seed=seed,
+        show=None if show is None else parse_shown(show),
     )
     # Before the page is there: a download is shown here, and people are asked where only a weak encoder can be had.
     opened.settle_encoder(typer.confirm if sys.stdin.isatty() and sys.stdout.isatty() else None)

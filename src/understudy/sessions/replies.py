@@ -7,6 +7,14 @@ from understudy.sessions.log.events import Ask, Source
 
 
 @dataclass(frozen=True)
+class Column:
+    """What a column of the table says of an item: for people, never for models."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
 class Shown:
     """An item as it is shown. `item` is its row in the pool, `id` the name its source gave it."""
 
@@ -14,6 +22,7 @@ class Shown:
     id: str
     kind: str  # "image" or "text"
     text: str | None = None  # a text itself, where it is short enough to travel along
+    columns: list[Column] = field(default_factory=list)  # those that the project shows beside it
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,7 @@ class Question:
     flagged: bool = False
     mine: int | None = None  # what this annotator said of it before, after an undo or in a review
     reason: str | None = None  # why there is nothing to ask, where there is nothing
+    columns: list[Column] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -252,6 +262,7 @@ class Doubt:
     by: str
     expected: int
     surprise: float  # 0: what was expected; 1: certain of the contrary
+    columns: list[Column] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -409,7 +420,7 @@ class SettingShown:
     value: bool | int | float | str | list[str] | None
     default: bool | int | float | str | list[str] | None
     meaning: str
-    kind: str  # "number", "whole number", "flag", "choice" or "text"
+    kind: str  # "number", "whole number", "flag", "choice", "columns" or "text"
     least: float | None
     most: float | None
     choices: list[str] | None
@@ -452,3 +463,4 @@ class ItemCard:
     bad: bool
     flagged: bool
     note: str | None
+    columns: list[Column] = field(default_factory=list)

@@ -21,6 +21,7 @@ from understudy.errors import Conflict, NotFound, NotStored, PoolExhausted, Unde
 from understudy.labels.imported_labels import Imported, ImportedLabel, check_new_classes
 from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
+from understudy.projects.settings import check_changes
 from understudy.sessions import progress, views, why
 from understudy.sessions.calibrations import Audits
 from understudy.sessions.class_changes import check_new_class, check_values, possible_change, why_gone
@@ -350,12 +351,15 @@ class Session:
 
     def settings(self) -> ProjectSettings:
         """The project's settings, with what each means."""
+        columns = self.project.columns.there()  # may read the table, so without the lock
         with self._lock:
-            return show_settings(self.record.settings)
+            return show_settings(self.record.settings, columns=columns)
 
     def change_settings(self, changes: Mapping[str, Any], annotator: str, key: str) -> ProjectSettings:
         """Change settings by name, for everybody, from now on; the settings then, and what the change means."""
         _check_call(annotator, key)
+        self.project.columns.read(check_changes(changes).get("show", ()))
+        columns = self.project.columns.there()
         with self._lock:
             known = self._log.find(annotator, key)
             event = settings_event(self.record, changes, annotator, key)
@@ -363,12 +367,12 @@ class Session:
                 _require_same(known, Event("settings_changed", data={"settings": dict(changes)}))
                 self._catch_up()
             if known is not None or event is None:
-                return show_settings(self.record.settings)
+                return show_settings(self.record.settings, columns=columns)
             before = self.record.settings
             self._store(event)
             self.project.adopt_settings(self.record.settings)
             self.learning.train_if_due()
-            return show_settings(self.record.settings, describe_change(event, before, self.record))
+            return show_settings(self.record.settings, describe_change(event, before, self.record), columns)
 
     def undo(self, annotator: str, key: str) -> Undone:
         """Take back the annotator's last decision; the surrogate unlearns it, and the item is asked again."""

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from understudy.data.class_names import MAX_NAME_LENGTH, check_class
 from understudy.errors import UnderstudyError
 from understudy.learners.registry import FEATURE_LEARNERS
-from understudy.projects.settings import MEANINGS, NUMBER_RANGES, WHOLE_NUMBER_RANGES
+from understudy.projects.settings import MAX_COLUMNS, MEANINGS, NUMBER_RANGES, WHOLE_NUMBER_RANGES
 from understudy.sessions.class_changes import (
     COLOUR,
     MAX_DESCRIPTION_LENGTH,
@@ -261,3 +261,7 @@ class SettingsChange(Act):
     learner: LearnerName | None = None
     suggestions: bool | None = None
     copies: Annotated[Literal["ask", "off"] | None, Field(description=MEANINGS["copies"])] = None
+    show: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=200)]] | None,
+        Field(max_length=MAX_COLUMNS, description=MEANINGS["show"]),
+    ] = None
