@@ -23,7 +23,7 @@ export type View = (typeof VIEWS)[number];
 export const viewOf = (hash: string): View => VIEWS.find((each) => hash === `#/${each}`) ?? "label";
 export const view = signal<View>(viewOf(location.hash));
 
-export const allowed = signal({ suggestions: true }); // what the project's settings leave to each person
+export const allowed = signal({ suggestions: true, copies: false }); // what the project's settings leave to each person
 
 /** The item that this person has now, as the server says it: one of two tabs finds by this that it is behind. */
 export const leased = signal<{ item: number; lease: number } | null>(null);
