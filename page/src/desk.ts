@@ -7,6 +7,7 @@ import { computed, signal } from "@preact/signals";
 import { Failure, get, post, randomKey } from "./api.ts";
 import { atHand, prepare } from "./content.ts";
 import type { Content } from "./content.ts";
+import { answeredAlong } from "./copies.ts";
 import { Outbox } from "./outbox.ts";
 import type { Entry } from "./outbox.ts";
 import { Sender } from "./sender.ts";
@@ -28,6 +29,7 @@ import {
 } from "./state.ts";
 import { adoptOrphans, holdTab } from "./tabs.ts";
 import type { ItemCard, Question, Shown, Stored, Undone } from "./types.ts";
+import { plural } from "./words.ts";
 
 const SLOW = 1500; // no answer for so long: go on with what is here
 const AHEAD = 8;
@@ -62,6 +64,7 @@ export const goOnHere = () => askNext();
 const tab = randomKey();
 const past: Question[] = []; // what was decided here, for an undo while the server is away
 const decided = new Set<number>();
+const along = new Map<number, number[]>(); // near-copies that were answered with an item, for an undo
 let ahead: Shown[] = [];
 let held: Question | null = null; // leased to us, while something else is on the screen
 let box: Outbox | null = null;
@@ -181,7 +184,11 @@ function reveal(next: OnScreen): void {
   stranded.value = false;
   answered.value = null;
   screen.value = next;
-  if (next.question.item !== null) decided.delete(next.question.item);
+  if (next.question.item !== null) {
+    decided.delete(next.question.item);
+    for (const copy of along.get(next.question.item) ?? []) decided.delete(copy); // its answer was taken back
+    along.delete(next.question.item);
+  }
   measure(next.question.item);
   clearTimeout(looking);
   // Who is fast must not find the server busy with what is here already.
@@ -284,10 +291,10 @@ function send(
   sender.nudge();
 }
 
-function leave(question: Question & { item: number }, words: string, pressed: number): void {
+function leave(question: Question & { item: number }, said: string, pressed: number, words = said): void {
   clearTimeout(looking);
   keyAt = pressed;
-  answered.value = words;
+  answered.value = said;
   lastWords.value = words;
   past.push(question);
   if (past.length > 500) past.shift();
@@ -296,7 +303,7 @@ function leave(question: Question & { item: number }, words: string, pressed: nu
   else slow = window.setTimeout(stepLocally, SLOW);
 }
 
-/** The item on the screen is of this class. */
+/** The item on the screen is of this class, and so are those that are answered along. */
 export function label(index: number): void {
   const pressed = performance.now();
   const question = current();
@@ -310,9 +317,16 @@ export function label(index: number): void {
     seconds: Math.round(seconds * 1000) / 1000,
   };
   if (suggestions.value && question.suggestion !== null) body.suggestion = question.suggestion;
-  send("api/labels", body, question, className(index));
-  leave(question, className(index), pressed);
-  announcement.value = `Labelled ${className(index)}.`;
+  const others = answeredAlong(question.item);
+  const words = others.length > 0 ? `${className(index)} × ${others.length + 1}` : className(index);
+  if (others.length > 0) {
+    const { item, ...rest } = body;
+    send("api/labels/many", { ...rest, items: [item, ...others], source: "copies" }, question, words);
+    along.set(question.item, others);
+    for (const copy of others) decided.add(copy);
+  } else send("api/labels", body, question, words);
+  leave(question, className(index), pressed, words);
+  announcement.value = `Labelled ${words}.`;
 }
 
 export function put(verdict: Verdict): void {
@@ -393,6 +407,9 @@ function stored(entry: Entry, reply: unknown, isLast: boolean): void {
   const answer = reply as Partial<Stored> & Partial<Undone>;
   const isUndo = entry.path === "api/undo";
   if (isUndo) announcement.value = "Undone.";
+  const leftOut = answer.left_out?.length ?? 0;
+  if (leftOut > 0 && !answer.repeated)
+    say(`${plural(leftOut, "near-copy was", "near-copies were")} dealt with meanwhile and not labelled again.`);
   if (isUndo && answer.what?.startsWith("class")) say("Your last change of classes was taken back.");
   if (!isLast || !answer.next) return;
   const next = answer.next;

@@ -2,6 +2,8 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { thumbnailOf } from "./api.ts";
 import { prepare } from "./content.ts";
 import type { Content } from "./content.ts";
+import type { Column } from "./types.ts";
+import { STEP, toggleZoom, zoomBy, zoomLevel, zoomable } from "./zoom.ts";
 
 const TINY = 96; // pixels: images smaller than this are drawn with hard edges
 
@@ -39,6 +41,7 @@ export function Item({
     }
     stage.dataset.shownItem = String(item);
     stage.dataset.shownAt = String(performance.now());
+    return content.kind === "image" ? zoomable(stage, content.image) : undefined;
   }, [content, item]);
   return (
     <>
@@ -67,6 +70,77 @@ export function Item({
         </div>
       )}
     </>
+  );
+}
+
+const LONG = 160; // characters of a value that are shown before "more"
+const ADDRESS = /^https?:\/\/[^\s]+$/i;
+
+function Value({ value }: { value: string }) {
+  const [whole, setWhole] = useState(false);
+  if (value === "") return <span class="faint">–</span>;
+  if (ADDRESS.test(value))
+    return (
+      <a href={value} target="_blank" rel="noopener noreferrer">
+        {value}
+      </a>
+    );
+  if (value.length <= LONG) return <>{value}</>;
+  return (
+    <>
+      {whole ? value : `${value.slice(0, LONG - 20).replace(/[\s.,;:!?]+$/, "")}…`}{" "}
+      <button type="button" class="link" aria-expanded={whole} onClick={() => setWhole(!whole)}>
+        {whole ? "less" : "more"}
+      </button>
+    </>
+  );
+}
+
+/** What other columns of the table say of an item: for people only. */
+export function Columns({ item, columns }: { item: number; columns: readonly Column[] }) {
+  if (columns.length === 0) return null;
+  return (
+    <dl class="columns" data-testid="columns" tabIndex={0} aria-label="Other columns of the table">
+      {columns.map(({ name, value }) => (
+        <div key={`${item} ${name}`}>
+          <dt>{name}</dt>
+          <dd>
+            <Value value={value} />
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** How large the image is, for a mouse and for fingers. */
+export function ZoomControl() {
+  const level = zoomLevel.value;
+  return (
+    <span class="zoom" role="group" aria-label="Zoom">
+      <button
+        type="button"
+        data-testid="zoom-out"
+        aria-label="Zoom out"
+        title="Zoom out (-)"
+        disabled={level === null}
+        onClick={() => zoomBy(1 / STEP)}
+      >
+        −
+      </button>
+      <button
+        type="button"
+        class="zoom-level"
+        data-testid="zoom-level"
+        title="The whole image, or pixel by pixel (z, double click)"
+        onClick={toggleZoom}
+      >
+        {level === null ? "Fit" : `${Math.round(level * 100)} %`}
+      </button>
+      <button type="button" data-testid="zoom-in" aria-label="Zoom in" title="Zoom in (+)" onClick={() => zoomBy(STEP)}>
+        +
+      </button>
+    </span>
   );
 }
 

@@ -17,9 +17,13 @@ export type Action =
   | "note"
   | "confirm"
   | "forward"
-  | "backward";
+  | "backward"
+  | "copies"
+  | "zoom"
+  | "larger"
+  | "smaller";
 
-export const ACTIONS: { action: Action; key: string; words: string; where: "label" | "review" | "grid" | "all" }[] = [
+export const ACTIONS: { action: Action; key: string; words: string; where: "label" | "review" | "grid" | "image" | "all" }[] = [
   { action: "skip", key: "Space", words: "Skip: not now", where: "label" },
   { action: "unknown", key: "u", words: "Don’t know: I cannot tell", where: "label" },
   { action: "bad", key: "x", words: "Bad item: broken, private or off topic", where: "label" },
@@ -27,6 +31,10 @@ export const ACTIONS: { action: Action; key: string; words: string; where: "labe
   { action: "accept", key: "Enter", words: "Accept the suggestion, where one is shown", where: "label" },
   { action: "suggest", key: "s", words: "Show or hide suggestions", where: "label" },
   { action: "why", key: "w", words: "Why this one: more or less", where: "label" },
+  { action: "copies", key: "c", words: "Near-copies: show them, then label them too", where: "label" },
+  { action: "zoom", key: "z", words: "Zoom: the image whole, or pixel by pixel (double click too)", where: "image" },
+  { action: "larger", key: "+", words: "Zoom in (wheel or two fingers too); Shift and an arrow key move", where: "image" },
+  { action: "smaller", key: "-", words: "Zoom out", where: "image" },
   { action: "find", key: "/", words: "Find or add a class", where: "all" },
   { action: "classes", key: "Shift+c", words: "Classes: describe, rename, merge, remove", where: "all" },
   { action: "undo", key: "Backspace", words: "Undo, as often as you like (Ctrl+Z too)", where: "all" },
@@ -106,6 +114,7 @@ export function nameOf(
   if (digit) return event.shiftKey ? `Shift+${digit}` : digit;
   if (event.key === " ") return "Space";
   if (event.key === "Shift" || event.key === "Dead") return null;
+  if (/^Arrow/.test(event.key)) return (event.shiftKey ? "Shift+" : "") + event.key;
   if (/^[a-z]$/i.test(event.key)) return (event.shiftKey ? "Shift+" : "") + event.key.toLowerCase();
   return event.key;
 }

@@ -9,7 +9,8 @@ const wordsOf = (error: unknown) => sentence(error instanceof Failure ? error.me
 
 function note(found: ProjectSettings): ProjectSettings {
   const suggestions = found.settings.find(({ name }) => name === "suggestions")?.value !== false;
-  allowed.value = { suggestions };
+  const copies = found.settings.find(({ name }) => name === "copies")?.value === "ask";
+  allowed.value = { suggestions, copies };
   return found;
 }
 
@@ -18,7 +19,9 @@ export const fetchSettings = () => get<ProjectSettings>("api/settings").then(not
 /** Change settings; what came of it in sentences. */
 export async function changeSettings(changes: Record<string, unknown>): Promise<ProjectSettings> {
   const body = { annotator: annotator.value, key: randomKey(), ...changes };
-  return note(await post<ProjectSettings>("api/settings", body, 60_000));
+  const found = note(await post<ProjectSettings>("api/settings", body, 60_000));
+  if ("show" in changes) await askNext(); // the item on the screen again, with what is shown beside it now
+  return found;
 }
 
 export async function raiseAuditShare(share: number): Promise<void> {

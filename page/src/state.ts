@@ -51,7 +51,7 @@ export const views = computed(() => VIEWS.filter((each) => may(NEEDED[each] ?? "
 /** The view that is shown: that of the address, if it is one of them. */
 export const viewShown = computed<View>(() => (views.value.includes(view.value) ? view.value : "label"));
 
-export const allowed = signal({ suggestions: true }); // what the project's settings leave to each person
+export const allowed = signal({ suggestions: true, copies: false }); // what the project's settings leave to each person
 
 /** The item that this person has now, as the server says it: one of two tabs finds by this that it is behind. */
 export const leased = signal<{ item: number; lease: number } | null>(null);

@@ -21,11 +21,17 @@ export interface ProjectList {
   more: boolean;
 }
 
+export interface Column {
+  name: string;
+  value: string;
+}
+
 export interface Shown {
   item: number;
   id: string;
   kind: string;
   text: string | null;
+  columns: Column[];
 }
 
 export interface Question {
@@ -42,6 +48,7 @@ export interface Question {
   flagged: boolean;
   mine: number | null;
   reason: string | null;
+  columns: Column[];
 }
 
 export interface Stored {
@@ -50,6 +57,25 @@ export interface Stored {
   next: Question;
   labelled: number;
   trained_at: number | null;
+  left_out: number[];
+}
+
+export interface Copy {
+  item: number;
+  id: string;
+  kind: string;
+  text: string | null;
+  exact: boolean;
+  distance: number;
+}
+
+export interface Copies {
+  item: number;
+  copies: Copy[];
+  labelled: number;
+  audit: number;
+  elsewhere: number;
+  line: string;
 }
 
 export interface Undone {
@@ -184,7 +210,11 @@ export interface Doubt extends Shown {
   surprise: number;
 }
 
-export interface Likely extends Shown {
+export interface Likely {
+  item: number;
+  id: string;
+  kind: string;
+  text: string | null;
   probability: number | null;
 }
 

@@ -74,3 +74,17 @@ describe("keys", () => {
     expect(classOfKey("3", names, { "class-2": "a" })).toBeNull();
   });
 });
+
+describe("keys that zoom and pan", () => {
+  it("tells an arrow with Shift from one without", () => {
+    expect(press("ArrowLeft")).toBe("ArrowLeft");
+    expect(press("ArrowLeft", "", { shiftKey: true })).toBe("Shift+ArrowLeft");
+  });
+  it("are those of no class as they come", () => {
+    const names = Array.from({ length: 30 }, (_, number) => `class ${number}`);
+    for (const action of ["zoom", "larger", "smaller", "copies"] as const)
+      expect(classOfKey(keyOf(action), names, {})).toBeNull();
+    expect(press("+", "Equal", { shiftKey: true })).toBe("+");
+    expect(press("-", "Minus")).toBe("-");
+  });
+});

@@ -394,6 +394,9 @@ def label(
     columns: Annotated[
         str | None, typer.Option(metavar="text=NAME,...", help="Columns of a table: path or text, label, id.")
     ] = None,
+    show: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Other columns of the table to show beside each item.")
+    ] = None,
     folder_labels: Annotated[
         bool | None,
         typer.Option(
@@ -415,6 +418,7 @@ def label(
     from understudy.learners.registry import make_feature_learner
     from understudy.projects.opening import create_or_open
     from understudy.projects.project import Project
+    from understudy.projects.settings import parse_shown
     from understudy.sessions.opening import check_begin
     from understudy.sessions.people_changes import read_people
     from understudy.web.access import Access, access_for, check_access
@@ -430,7 +434,7 @@ def label(
         "demo": demo or None, "columns": columns, "folder_labels": folder_labels, "audit_share": audit_share,
         "agreement_share": agreement_share, "lease_minutes": lease_minutes, "learner": learner,
         "retrain_growth": retrain_growth, "retrain_at_most": retrain_at_most, "basis_size": basis_size, "seed": seed,
-        "predictions": predictions,
+        "predictions": predictions, "show": show,
     }  # fmt: skip
     if sources is not None and len(sources) > 1:
         _refuse_project_options(options)
@@ -465,6 +469,7 @@ def label(
             retrain_at_most=retrain_at_most,
             basis_size=basis_size,
             seed=seed,
+            show=None if show is None else parse_shown(show),
         )
         # Before the page is there: a download is shown here, and people are asked where only a weak encoder can be had.
         opened.settle_encoder(typer.confirm if sys.stdin.isatty() and sys.stdout.isatty() else None)

@@ -92,7 +92,9 @@ COVERS: Final = """() => {
   };
   const faults = [];
   for (const caption of document.querySelectorAll(".item-id, .tile-foot, figcaption")) {
-    const frames = [...caption.parentElement.children].filter((e) => e !== caption && e.checkVisibility());
+    const around = caption.closest(".caption")?.parentElement.children ?? [];
+    const frames = [...caption.parentElement.children, ...around]
+      .filter((e) => !e.contains(caption) && e.checkVisibility());
     for (const frame of frames)
       if (hit(frame.getBoundingClientRect(), caption.getBoundingClientRect()))
         faults.push(`covers its caption “${caption.innerText}”: ` + frame.outerHTML.slice(0, 100));

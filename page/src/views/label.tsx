@@ -14,14 +14,17 @@ import {
   stranded,
   undo,
 } from "../desk.ts";
+import { lookForCopies, pressCopies } from "../copies.ts";
 import { belongsToFocus, consume } from "../focus.ts";
-import { Item } from "../item.tsx";
+import { Columns, Item, ZoomControl } from "../item.tsx";
 import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import type { Action } from "../keys.ts";
 import { keyMap, suggestions, whyOpen } from "../settings.ts";
 import { allowed, className, classView, classes, dialog, may, numberOf, offered, status, waiting } from "../state.ts";
 import { likelihood, plural } from "../words.ts";
+import { STEP, panByKey, toggleZoom, zoomBy } from "../zoom.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
+import { CopiesButton, NearCopies } from "./near_copies.tsx";
 import { CalibrationLine, FeaturesLine, FolderLine, FolderQuestion } from "./notes.tsx";
 import { WhyThisOne } from "./why.tsx";
 
@@ -42,7 +45,12 @@ const DO: Partial<Record<Action, () => void>> = {
   find: () => (dialog.value = "find"),
   classes: () => (dialog.value = "classes"),
   help: () => (dialog.value = "help"),
+  copies: pressCopies,
+  zoom: toggleZoom,
+  larger: () => zoomBy(STEP),
+  smaller: () => zoomBy(1 / STEP),
 };
+const REPEATED: readonly (Action | null)[] = ["undo", "larger", "smaller"]; // while the key is held down
 
 function onKey(event: KeyboardEvent): void {
   if (dialog.value !== null || isTyping(event.target)) return;
@@ -57,10 +65,13 @@ function onKey(event: KeyboardEvent): void {
   const index = classOfKey(key, classes.value, map, classView.value);
   const action =
     (Object.keys(DO) as Action[]).find((each) => keyOf(each, map) === key) ??
-    (key === "Ctrl+z" ? "undo" : key === "h" ? "help" : null);
-  if (index === null && action === null) return;
+    (key === "Ctrl+z" ? "undo" : key === "h" ? "help" : key === "=" ? "larger" : null);
+  if (index === null && action === null) {
+    if (panByKey(key)) consume(event);
+    return;
+  }
   consume(event);
-  if (event.repeat && action !== "undo") return; // a key held down is one answer
+  if (event.repeat && !REPEATED.includes(action)) return; // a key held down is one answer
   if (action !== null && (index === null || map[action])) DO[action]?.();
   else if (index !== null) label(index);
 }
@@ -145,9 +156,14 @@ export function LabelView() {
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, []);
-  if (status.value?.folders?.taken_for === "undecided") return <FolderQuestion />;
   const now = screen.value;
   const question = now?.question;
+  const wantsCopies = allowed.value.copies && now?.content != null;
+  useLayoutEffect(
+    () => (wantsCopies && question?.item != null ? lookForCopies(question.item) : undefined),
+    [wantsCopies, question?.item],
+  );
+  if (status.value?.folders?.taken_for === "undecided") return <FolderQuestion />;
   const said = answered.value;
   // After a click the focus goes to the item, so that the keys work at once and Space is not a second click.
   const click = (act: () => void) => () => {
@@ -192,12 +208,18 @@ export function LabelView() {
         ) : (
           now.content && <Item content={now.content} item={question.item} id={question.id ?? String(question.item)} />
         )}
-        <div class="item-id" title={question.id ?? ""}>
-          {question.id}
-          {question.flagged && <span class="flagged"> ⚑ flagged</span>}
+        {!idle && <Columns item={question.item} columns={question.columns} />}
+        <div class="caption">
+          <CopiesButton off={idle} />
+          <div class="item-id" title={question.id ?? ""}>
+            {question.id}
+            {question.flagged && <span class="flagged"> ⚑ flagged</span>}
+          </div>
+          {!idle && now.content?.kind === "image" && <ZoomControl />}
         </div>
       </section>
       <div class="below">
+        {!idle && <NearCopies />}
         <div class="acts" role="group" aria-label="Other answers">
           <ActionButton
             action="skip"

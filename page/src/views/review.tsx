@@ -5,12 +5,13 @@ import { Failure, get } from "../api.ts";
 import { prepare } from "../content.ts";
 import { decideElsewhere, undoElsewhere } from "../desk.ts";
 import { belongsToFocus, consume } from "../focus.ts";
-import { LoadedItem, Thumb } from "../item.tsx";
+import { Columns, LoadedItem, Thumb, ZoomControl } from "../item.tsx";
 import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
 import { className, classView, classes, dialog, part, say, status } from "../state.ts";
 import type { Doubt } from "../types.ts";
 import { percent } from "../words.ts";
+import { STEP, panByKey, toggleZoom, zoomBy } from "../zoom.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
 import { DisputesOptions, DisputesView } from "./disputes.tsx";
 
@@ -22,6 +23,17 @@ function Tab({ name, to, count, words }: { name: string; to: string; count: numb
       {count > 0 && <span class="badge">{count}</span>}
     </a>
   );
+}
+
+/** Zoom or pan with this key, unless it is a class's. */
+function zoomByKey(key: string): boolean {
+  const map = keyMap.value;
+  if (classOfKey(key, classes.value, map, classView.value) !== null) return false;
+  if (key === keyOf("zoom", map)) toggleZoom();
+  else if (key === keyOf("larger", map) || key === "=") zoomBy(STEP);
+  else if (key === keyOf("smaller", map)) zoomBy(1 / STEP);
+  else return panByKey(key);
+  return true;
 }
 
 export function ReviewView() {
@@ -97,7 +109,9 @@ function SurprisingLabels() {
     const onKey = (event: KeyboardEvent) => {
       if (dialog.value !== null || isTyping(event.target)) return;
       const key = nameOf(event);
-      if (key === null || event.repeat || belongsToFocus(key, event.target)) return;
+      if (key === null || belongsToFocus(key, event.target)) return;
+      if (zoomByKey(key)) return consume(event);
+      if (event.repeat) return;
       const map = keyMap.value;
       const index = classOfKey(key, classes.value, map, classView.value);
       if (key === keyOf("keep", map)) keep();
@@ -163,8 +177,12 @@ function SurprisingLabels() {
         aria-label="Label to review"
       >
         <LoadedItem key={now.item} shown={now} testid="review-item" />
-        <div class="item-id" title={now.id}>
-          {now.id}
+        <Columns item={now.item} columns={now.columns} />
+        <div class="caption">
+          <div class="item-id" title={now.id}>
+            {now.id}
+          </div>
+          {now.kind === "image" && <ZoomControl />}
         </div>
       </section>
       <div class="below">

@@ -116,6 +116,25 @@ function SettingInput({ setting, onSet }: { setting: SettingShown; onSet: (value
         onChange={(event) => onSet(event.currentTarget.checked)}
       />
     );
+  if (kind === "columns") {
+    const chosen = Array.isArray(value) ? value : [];
+    return (
+      <div class="column-choice" role="group" {...common} aria-label={titled(name)}>
+        {[...new Set([...chosen, ...(choices ?? [])])].map((column) => (
+          <label class="check" key={column}>
+            <input
+              type="checkbox"
+              checked={chosen.includes(column)}
+              onChange={(event) =>
+                onSet(event.currentTarget.checked ? [...chosen, column] : chosen.filter((each) => each !== column))
+              }
+            />
+            <span>{column}</span>
+          </label>
+        ))}
+      </div>
+    );
+  }
   if (kind === "choice")
     return (
       <select {...common} value={String(value)} onChange={(event) => onSet(event.currentTarget.value)}>

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,39 @@ def load_manifest(
 
 def from_table(table: Table, name: str, folder: Path, classes: Sequence[str] | None = None) -> Dataset:
     """Pool and test set in the rows of a table; paths are relative to the folder."""
+    rows = _sort_rows(table, name, folder, classes)
+    every = Pool(
+        ids=tuple(rows.ids[row] for row in rows.kept),
+        items=rows.items.take(rows.kept),
+        labels=rows.numbers[rows.kept] if "label" in table.values else None,
+        classes=rows.classes,
+    )
+    parts = rows.parts[rows.kept]
+    pool, test = (every.take(np.flatnonzero(parts == part)) for part in ("pool", "test"))
+    return Dataset(name, replace(pool, faults=rows.faults), test if len(test) else None)
+
+
+def pool_rows(table: Table, name: str, folder: Path) -> dict[str, int]:
+    """Which row of a table each item of its pool is, by identity."""
+    rows = _sort_rows(table, name, folder, None)
+    return {rows.ids[row]: row for row in rows.kept if rows.parts[row] == "pool"}
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows of a table: what they are, and which can be used."""
+
+    items: Items
+    ids: list[str]
+    classes: tuple[str, ...]
+    numbers: np.ndarray  # (n,): the class of each
+    parts: np.ndarray  # (n,): "pool", "test" or ""
+    kept: list[int]
+    faults: tuple[Fault, ...]
+
+
+def _sort_rows(table: Table, name: str, folder: Path, classes: Sequence[str] | None) -> _Rows:
+    """What the rows of a table are, and which of them can be used."""
     faulty: dict[int, Fault] = {}
     items, ids = _items_of(table, folder, faulty)
     names = label_names(table, faulty)
@@ -42,14 +75,7 @@ def from_table(table: Table, name: str, folder: Path, classes: Sequence[str] | N
     if "pool" not in parts[kept]:
         reason = f":{list_faults(faults)}" if faults else ", since it has no rows for the pool"
         raise UnderstudyError(f"nothing in {name} can be used{reason}")
-    every = Pool(
-        ids=tuple(ids[row] for row in kept),
-        items=items.take(kept),
-        labels=numbers[kept] if "label" in table.values else None,
-        classes=known,
-    )
-    pool, test = (every.take(np.flatnonzero(parts[kept] == part)) for part in ("pool", "test"))
-    return Dataset(name, replace(pool, faults=faults), test if len(test) else None)
+    return _Rows(items, ids, known, numbers, parts, kept, faults)
 
 
 def _items_of(table: Table, folder: Path, faulty: dict[int, Fault]) -> tuple[Items, list[str]]:

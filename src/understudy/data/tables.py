@@ -179,6 +179,14 @@ def _read_parquet(path: Path, named: Mapping[str, str], choose: Choose = columns
     return Table(values, names, classes=_class_names(schema, chosen.get("label")))
 
 
+def image_columns(path: Path) -> frozenset[str]:
+    """The columns of a Parquet file that hold files rather than values; no other table has such."""
+    if path.suffix.lower() != ".parquet":
+        return frozenset()
+    with parquet.ParquetFile(path) as file:
+        return frozenset(field.name for field in file.schema_arrow if _holds_images(field.type))
+
+
 def _column_of(file: Any, column: str) -> list[Any]:
     batches = file.iter_batches(ROWS_PER_BATCH, columns=[column])
     return [value for batch in batches for value in batch.column(0).to_pylist()]

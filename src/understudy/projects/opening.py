@@ -25,7 +25,8 @@ from understudy.projects.project_file import (
     require_room,
     store_url_of,
 )
-from understudy.projects.settings import FIXED, Settings, check_settings
+from understudy.projects.settings import FIXED, Settings, as_typed, check_settings
+from understudy.projects.shown_columns import check_columns
 from understudy.projects.source_data import (
     SourceData,
     initial_classes,
@@ -135,6 +136,7 @@ def _create(folder: Path, data: str | Path, request: _Request) -> Project:
         origin = SourceLocation(name=str(data), columns=request.columns)
     else:
         origin = SourceLocation.of_path(path, folder, request.columns)
+    check_columns(origin, folder, request.settings.get("show", ()))
     info = ProjectInfo(
         name=make_printable(name_of(folder)),
         kind=source.kind,
@@ -197,7 +199,7 @@ def _reopen(folder: Path, data: str | Path | None, request: _Request) -> Project
     info = _follow_data(folder, info, data)
     source, notes = _find_source(folder, info)
     if not is_begun and source is not None:
-        info = _redraft(info, source, request)
+        info = _redraft(folder, info, source, request)
         info.write(folder)
     choice = request.folder_labels if is_begun and not request.is_demo else None
     if choice == info.import_labels and info.folders_decided:
@@ -214,7 +216,7 @@ def _reopen(folder: Path, data: str | Path | None, request: _Request) -> Project
     )
 
 
-def _redraft(info: ProjectInfo, source: SourceData, request: _Request) -> ProjectInfo:
+def _redraft(folder: Path, info: ProjectInfo, source: SourceData, request: _Request) -> ProjectInfo:
     """The project with what is asked for now: nothing was labelled yet, so nothing is lost."""
     if request.encoder is not None:
         source.require_items()
@@ -225,6 +227,7 @@ def _redraft(info: ProjectInfo, source: SourceData, request: _Request) -> Projec
     if request.folder_labels is not None and not request.is_demo:
         info = replace(info, import_labels=request.folder_labels, folders_decided=True)
     classes = initial_classes(source, given or None, info.import_labels)
+    check_columns(info.origin, folder, request.settings.get("show", ()))
     settings = Settings.from_json({**info.settings.to_json(), **request.settings, "classes": classes.names})
     return replace(
         info,
@@ -244,10 +247,10 @@ def _require_same(folder: Path, info: ProjectInfo, request: _Request) -> None:
         raise UsageError(
             f"{folder} was made with {before}; to change it: understudy encoder {folder} '{request.encoder}'"
         )
-    stays = info.settings.to_json()
     for name, value in request.settings.items():
-        if value != stays[name]:
-            before = "the method's own" if stays[name] is None else stays[name]
+        stays = getattr(info.settings, name)
+        if value != stays:
+            before = "the method's own" if stays is None else as_typed(stays)
             raise UsageError(f"{folder} has {name} = {before}; {_how_to_change(folder, name, value)}")
 
 
@@ -255,7 +258,7 @@ def _how_to_change(folder: Path, name: str, value: object) -> str:
     """What to do where a project has another value of a setting than the one asked for."""
     if name in FIXED:
         return f"this stays: {FIXED[name]}"
-    return f"change it with: understudy settings {folder} {name}={value}"
+    return f"change it with: understudy settings {folder} {name}={as_typed(value)}"
 
 
 def _find_source(folder: Path, info: ProjectInfo) -> tuple[SourceData | None, tuple[str, ...]]:

@@ -18,6 +18,7 @@ import numpy as np
 from understudy.data.embedding import Interrupted
 from understudy.data.encoders import Encoder, make_encoder
 from understudy.data.encoders.choice import FeaturesNote, choose_encoder, describe_features
+from understudy.data.extra_columns import has_columns
 from understudy.data.faults import Fault
 from understudy.data.features import errors_in_one_line
 from understudy.data.items import Kind
@@ -32,6 +33,7 @@ from understudy.projects.project_file import (
     ProjectInfo,
 )
 from understudy.projects.settings import Settings
+from understudy.projects.shown_columns import ShownColumns, why_no_columns
 from understudy.projects.source_data import (
     SourceData,
     initial_classes,
@@ -94,6 +96,7 @@ class Project:
         self._left_out = item_faults.read_left_out(self.folder)
         self._waiting = self._find_new_rows()
         self._pool: Pool | None = None
+        self._columns: ShownColumns | None = None
         self._questions: dict[tuple[str, ...] | None, FolderQuestion | None] = {}  # by the classes given
 
     @property
@@ -173,9 +176,42 @@ class Project:
         return features
 
     @property
+    def digests(self) -> list[str | None]:
+        """What the content of each item is known by; None where only its features came."""
+        return list(self._require_table()["digest"].to_pylist())
+
+    @property
     def features_path(self) -> Path:
         """The file of exactly these features, for another process."""
         return item_table.features_path(self.folder, len(self._require_table()), self.info.features_version)
+
+    @property
+    def columns(self) -> ShownColumns:
+        """The other columns of the table that the items came from."""
+        if self._columns is None:
+            table = self._require_table()
+            file = None if self.source is None else self.source.file
+            self._columns = ShownColumns(
+                self.folder,
+                len(table),
+                file if file is not None and has_columns(file) else None,
+                self.info.origin.columns,
+                self._identities_now,
+                why_no_columns(self.info.origin, self.folder),
+            )
+        return self._columns
+
+    def columns_of(self, item: int) -> list[tuple[str, str]]:
+        """What is shown beside an item: names and values of the columns that the settings name."""
+        return self.columns.of(item, self.settings.show) if self.settings.show else []
+
+    def _identities_now(self) -> list[str | None]:
+        """What each item is called in the source now; None where it is not there."""
+        found: list[str | None] = [None] * len(self._require_table())
+        if self.source is not None:
+            for row, place in item_table.match_items(self._table, self.source.pool)[0].items():
+                found[row] = self.source.pool.ids[place]
+        return found
 
     @property
     def seed_labels(self) -> dict[int, str]:
@@ -313,6 +349,7 @@ class Project:
         self._left_out = item_faults.add_faults(self._left_out, new.faults, self.source)
         item_faults.write_left_out(self.folder, self._left_out)
         self._table = item_table.append_items(self.folder, self._table, rows, new.features, self.info.features_version)
+        self._columns = None
         self._pool, self._waiting, self.added = None, [], (len(self._table) - before if before else 0)
         self._note_left_out([fault for fault in new.faults if fault not in known_faults])
         with suppress(OSError):

@@ -1,5 +1,6 @@
 """The settings of a project: what each means, within what it may be, and which stay as they were at the start."""
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
@@ -26,6 +27,8 @@ WHOLE_NUMBER_RANGES: Final = {
 }
 METHOD_IF_UNNAMED: Final = "paper"  # the only one there was when such projects were made
 FLAGS: Final = frozenset({"suggestions"})
+CHOICES: Final = {"copies": ("ask", "off")}
+MAX_COLUMNS: Final = 20  # shown beside an item
 MEANINGS: Final = {
     "classes": "the classes the project began with",
     "seed": "for everything random: the same seed gives the same choices",
@@ -38,6 +41,8 @@ MEANINGS: Final = {
     "basis_size": "basis points of the surrogate; none: as many as its method chooses",
     "method": "how the surrogate chooses",
     "suggestions": "whether annotators may see what the model suggests; each turns it on for themselves",
+    "copies": "near-copies of an item: ask whether its answer is theirs too, or off",
+    "show": "columns of the table shown beside each item; they are not features, so no model sees them",
 }
 FIXED: Final = {  # why a setting stays as it was when the project was made
     "classes": "they are what the project began with; change classes on the page, or with understudy classes",
@@ -55,7 +60,9 @@ class Settings:
     `agreement_share` is the share that two people are asked for. A model is trained when the labels have grown by the
     factor `retrain_growth`, and at the latest after `retrain_at_most` new ones. `classes` are those at the start; more
     are added while labelling. `method` is the surrogate's, and `basis_size` None the number of basis points that the
-    method itself chooses. Without `suggestions` nobody is shown what the model would say.
+    method itself chooses. Without `suggestions` nobody is shown what the model would say. `copies` is "ask" or "off":
+    whether a person may give an answer to near-copies too. `show` names columns of the table that people see beside an
+    item, and models do not.
     """
 
     classes: tuple[str, ...] = ()
@@ -69,6 +76,8 @@ class Settings:
     basis_size: int | None = None
     method: str = "understudy"
     suggestions: bool = True
+    copies: str = "ask"
+    show: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, value in check_settings(vars(self)).items():
@@ -76,7 +85,7 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """The settings as plain values."""
-        return {**asdict(self), "classes": list(self.classes)}
+        return {**asdict(self), "classes": list(self.classes), "show": list(self.show)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Settings":
@@ -105,6 +114,10 @@ def check_settings(values: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = _check_method(value)
         elif name in FLAGS:
             found[name] = _check_switch(name, value)
+        elif name in CHOICES:
+            found[name] = _check_choice(name, value)
+        elif name == "show":
+            found[name] = _check_shown(value)
         elif name == "basis_size" and value is None:
             found[name] = None
         elif name in NUMBER_RANGES:
@@ -139,12 +152,23 @@ def read_changes(words: Sequence[str]) -> dict[str, Any]:
     return check_changes(changes)
 
 
+def as_typed(value: object) -> str:
+    """A value as it is typed on the command line: on, 0.2, title,date."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list | tuple):
+        return ",".join(f'"{name}"' if "," in name else name for name in value) or "none"
+    return str(value)
+
+
 def _read_value(name: str, text: str) -> Any:
     """A value as it is written; text that is not of the setting's kind is left for the checks to refuse."""
     if name in FLAGS:
         return {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}.get(
             text.lower(), text
         )
+    if name == "show":
+        return parse_shown(text)
     try:
         if name in WHOLE_NUMBER_RANGES:
             return int(text.replace("_", ""))
@@ -165,6 +189,31 @@ def _check_switch(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise UsageError(f"{name} must be on or off; got {value!r}")
     return value
+
+
+def _check_choice(name: str, value: object) -> str:
+    if not isinstance(value, str) or value not in CHOICES[name]:
+        raise UsageError(f"{name} must be {' or '.join(CHOICES[name])}; got {value!r}")
+    return value
+
+
+def _check_shown(names: object) -> tuple[str, ...]:
+    """Names of columns to show, each once. Whether the table has them only the table can say."""
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+        raise UsageError(f"columns to show are given by name, as in show=title,date; got {names!r}")
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise UsageError(f"column {make_printable(twice)!r} is given twice; name each once")
+    if len(names) > MAX_COLUMNS:
+        raise UsageError(f"at most {MAX_COLUMNS} columns are shown beside an item; got {len(names)}")
+    return tuple(names)
+
+
+def parse_shown(text: str) -> list[str]:
+    """Names of columns as they are typed: title,date; "none" or nothing for none; quotes around one with a comma."""
+    [names] = csv.reader([text], skipinitialspace=True) if text.strip() else [[]]
+    found = [name.strip() for name in names]
+    return [] if found == ["none"] else found
 
 
 def _check_method(name: object) -> str:

@@ -34,7 +34,7 @@ from understudy.version import __version__
 FORMAT: Final = 1
 MANIFEST: Final = "backup.json"
 LOG: Final = "log.jsonl"
-FILES: Final = ("project.json", "items.parquet", "faults.jsonl", "tokens.json")  # of the project's folder, as they are
+FILES: Final = ("project.json", "items.parquet", "faults.jsonl", "columns.parquet", "tokens.json")  # as they are
 FOLDERS: Final = ("artifacts", "features")
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,150}")  # of a file in one of the folders
 MAX_MANIFEST_BYTES: Final = 2**26

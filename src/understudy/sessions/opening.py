@@ -71,6 +71,7 @@ def open_session(
         trainer.prepare(*setup_options(project, len(project.pool)))
         replay = replay_events(events)
         models = Models(project, replay.record, replay.ledger)
+        project.notes += project.columns.read_or_note(replay.record.settings.show)
         session = Session(project, log, replay, models, trainer, clock)
     except BaseException:
         log.close()

@@ -429,10 +429,10 @@ class Record:
         """Whether the learner had predicted an item's label.
 
         None where there was no learner or it knew the label, and where nobody was asked: items that are confirmed many
-        at once are the easy ones, and imported ones were chosen by somebody.
+        at once are the easy ones, near-copies are one answer, and imported ones were chosen by somebody.
         """
         first = next(iter(self._of_item[item].marks.values()), None)  # all of a settled item may be taken back
-        if first is None or first.guess is None or first.source in ("grid", "import"):
+        if first is None or first.guess is None or first.source in ("grid", "copies", "import"):
             return None
         return first.guess == self.effective[item]
 

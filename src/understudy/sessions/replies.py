@@ -8,6 +8,14 @@ from understudy.sessions.record import Contest, Resolution
 
 
 @dataclass(frozen=True)
+class Column:
+    """What a column of the table says of an item: for people, never for models."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
 class Shown:
     """An item as it is shown. `item` is its row in the pool, `id` the name its source gave it."""
 
@@ -15,6 +23,7 @@ class Shown:
     id: str
     kind: str  # "image" or "text"
     text: str | None = None  # a text itself, where it is short enough to travel along
+    columns: list[Column] = field(default_factory=list)  # those that the project shows beside it
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,7 @@ class Question:
     flagged: bool = False
     mine: int | None = None  # what this annotator said of it before, after an undo or in a review
     reason: str | None = None  # why there is nothing to ask, where there is nothing
+    columns: list[Column] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,7 @@ class Stored:
     next: Question
     labelled: int  # labels so far, for the counter
     trained_at: int | None = None
+    left_out: list[int] = field(default_factory=list)  # near-copies that could not be answered along any more
 
 
 @dataclass(frozen=True)
@@ -275,6 +286,7 @@ class Doubt:
     by: str
     expected: int
     surprise: float  # 0: what was expected; 1: certain of the contrary
+    columns: list[Column] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -296,6 +308,30 @@ class GridOffer:
     promised: float | None  # share of them that is right, as far as audit items can show; null: nothing is promised
     likely: int  # how many items there are that are likeliest of this class
     reason: str
+
+
+@dataclass(frozen=True)
+class Copy:
+    """An item that is nearly the same as another, and has no answer yet."""
+
+    item: int
+    id: str
+    kind: str
+    text: str | None
+    exact: bool  # whether its content is the same to the last byte
+    distance: float  # as a share of what is usual in the pool; at most a third
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Near-copies of an item that can be answered with it, and what there is to say of the others."""
+
+    item: int
+    copies: list[Copy]
+    labelled: int  # near-copies that have an answer
+    audit: int  # those that are audit items: each is asked for on its own
+    elsewhere: int  # those that somebody has now, or skipped or did not know
+    line: str  # all of this in a line; "" where there is no near-copy
 
 
 @dataclass(frozen=True)
@@ -486,7 +522,7 @@ class SettingShown:
     value: bool | int | float | str | list[str] | None
     default: bool | int | float | str | list[str] | None
     meaning: str
-    kind: str  # "number", "whole number", "flag", "choice" or "text"
+    kind: str  # "number", "whole number", "flag", "choice", "columns" or "text"
     least: float | None
     most: float | None
     choices: list[str] | None
@@ -529,3 +565,4 @@ class ItemCard:
     bad: bool
     flagged: bool
     note: str | None
+    columns: list[Column] = field(default_factory=list)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from understudy.data.class_names import check_class
 from understudy.data.items import make_printable
@@ -22,18 +22,22 @@ from understudy.errors import Conflict, NotFound, NotStored, PoolExhausted, Unde
 from understudy.labels.imported_labels import Imported, ImportedLabel, check_new_classes
 from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
+from understudy.projects.settings import check_changes
 from understudy.sessions import people_changes, progress, views, why
 from understudy.sessions.calibrations import Audits
 from understudy.sessions.class_changes import check_new_class, check_values, possible_change, why_gone
 from understudy.sessions.classes import CHANGEABLE
+from understudy.sessions.copies import items_to_follow, show_copies
 from understudy.sessions.disputes import Wanted, list_disputes, require_disputed
 from understudy.sessions.learning import Learning
 from understudy.sessions.log.events import BESIDE_LEASES, Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
 from understudy.sessions.models import Models
+from understudy.sessions.near_copies import NearCopies
 from understudy.sessions.record import Lease, Move, Replay, replay_events, require_untouched
 from understudy.sessions.replies import (
     ClassList,
+    Copies,
     DisputeList,
     Doubt,
     Entry,
@@ -97,6 +101,7 @@ class Session:
         self.project, self.record, self.models = project, replay.record, models
         self.suspicious = 0  # labels that the last review found surprising
         self._cross_checked: tuple[str | None, Guesswork] | None = None  # of the model with this version
+        self._near_copies = NearCopies(project.features, project.digests, self.record.settings.seed)
         self.turns = Turns(self.record)
         self._audits = Audits(self.record)
         self._log, self._clock = events, clock
@@ -212,16 +217,40 @@ class Session:
             data = {"label": label, "source": source, "seconds": seconds, "suggestion": suggestion}
             return self._decide("labelled", item, annotator, key, data, ago=ago)
 
-    def label_many(self, items: Sequence[int], label: int, annotator: str, key: str, *, ago: float = 0.0) -> Stored:
-        """Store the same label for several items at once; one undo takes all of them back."""
+    def label_many(
+        self,
+        items: Sequence[int],
+        label: int,
+        annotator: str,
+        key: str,
+        *,
+        source: Literal["grid", "copies"] = "grid",
+        seconds: float | None = None,
+        suggestion: int | None = None,
+        ago: float = 0.0,
+    ) -> Stored:
+        """Store the same label for several items at once; one undo takes all of them back.
+
+        From "copies" the first item is the one that was looked at; of its near-copies, those that cannot be answered
+        along any more are left out.
+        """
         if not 1 <= len(items) <= MAX_ITEMS or len(set(items)) < len(items):
             raise UnderstudyError(f"give 1 to {MAX_ITEMS} different items at once; got {len(items)}")
         with self._lock:
             self._require_label(label, annotator, key)
-            data = {"label": label, "source": "grid", "batch": key, **_when(ago)}
-            first, *others = (self._label_event(item, annotator, None, data) for item in items)
-            first = replace(first, key=key, data={**first.data, "items": list(items)})
-            return self._store_and_ask([first, *others], annotator)
+            for item in items:
+                self._require_item(item)
+            data = {"label": label, "source": source, "batch": key, **_when(ago)}
+            about: dict[str, Any] = {"items": list(items)}
+            together = list(items)
+            if source == "copies":
+                together, left_out = items_to_follow(self.record, items)
+                about |= {"source": "person", "seconds": seconds, "suggestion": suggestion, "left_out": left_out}
+            first, *others = (self._label_event(item, annotator, None, data) for item in together)
+            first = replace(first, key=key, data={**first.data, **about})
+            reply = self._store_and_ask([first, *others], annotator)
+            kept = self._log.find(annotator, key) if reply.repeated else first
+            return replace(reply, left_out=[] if kept is None else list(kept.data.get("left_out", ())))
 
     def skip(self, item: int, annotator: str, key: str, *, ago: float = 0.0) -> Stored:
         """Skip an item for now: it comes back when nothing else is left."""
@@ -373,12 +402,15 @@ class Session:
 
     def settings(self) -> ProjectSettings:
         """The project's settings, with what each means."""
+        columns = self.project.columns.there()  # may read the table, so without the lock
         with self._lock:
-            return show_settings(self.record.settings)
+            return show_settings(self.record.settings, columns=columns)
 
     def change_settings(self, changes: Mapping[str, Any], annotator: str, key: str) -> ProjectSettings:
         """Change settings by name, for everybody, from now on; the settings then, and what the change means."""
         _check_call(annotator, key)
+        self.project.columns.read(check_changes(changes).get("show", ()))
+        columns = self.project.columns.there()
         with self._lock:
             known = self._log.find(annotator, key)
             event = settings_event(self.record, changes, annotator, key)
@@ -386,12 +418,12 @@ class Session:
                 _require_same(known, Event("settings_changed", data={"settings": dict(changes)}))
                 self._catch_up()
             if known is not None or event is None:
-                return show_settings(self.record.settings)
+                return show_settings(self.record.settings, columns=columns)
             before = self.record.settings
             self._store(event)
             self.project.adopt_settings(self.record.settings)
             self.learning.train_if_due()
-            return show_settings(self.record.settings, describe_change(event, before, self.record))
+            return show_settings(self.record.settings, describe_change(event, before, self.record), columns)
 
     def undo(self, annotator: str, key: str) -> Undone:
         """Take back the annotator's last decision; the surrogate unlearns it, and the item is asked again."""
@@ -412,7 +444,7 @@ class Session:
             ]
             stored = self._store(*events)
             of_item = [event for event in last if event.item is not None]  # the others are about classes
-            asked = self._ask_again(of_item[-1], annotator) if of_item else self._next(annotator)
+            asked = self._ask_again(of_item[0], annotator) if of_item else self._next(annotator)
             return Undone(stored[0].seq, False, last[0].seq, last[0].kind, asked)
 
     def release(self, annotator: str) -> None:
@@ -496,7 +528,7 @@ class Session:
         if (
             item is not None
             and undone.kind not in BESIDE_LEASES
-            and undone.data.get("source") not in ("grid", "import")
+            and undone.data.get("source") not in ("grid", "copies", "import")
         ):
             asked = self.record.asks.get(item)
             is_same = asked is not None and (asked.data["lease"] == "audit") == self.record.is_audit(item)
@@ -614,6 +646,14 @@ class Session:
         with self._lock:
             self._require_item(item)
             return views.explain_item(self._state, item)
+
+    def copies(self, item: int) -> Copies:
+        """The near-copies of an item. They are looked for without the lock: the first time it takes a second or two."""
+        with self._lock:
+            self._require_item(item)
+        near = self._near_copies.of(item)
+        with self._lock:
+            return show_copies(self._state, item, near)
 
     def look_at_labels(self) -> None:
         """Count the labels that are worth a review. It may fail: nothing else depends on it."""

@@ -5,16 +5,18 @@ from contextlib import closing
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.table import Table
 
+from understudy.data.columns import quote_names
 from understudy.errors import Conflict
 from understudy.learners.registry import FEATURE_LEARNERS, make_feature_learner
 from understudy.messages import count_of
 from understudy.projects.item_table import FILE as ITEMS_FILE
 from understudy.projects.project_file import ProjectInfo, existing_folder, read_info, store_url_of
 from understudy.projects.settings import (
+    CHOICES,
     FIXED,
     FLAGS,
     MEANINGS,
@@ -22,14 +24,18 @@ from understudy.projects.settings import (
     NUMBER_RANGES,
     WHOLE_NUMBER_RANGES,
     Settings,
+    as_typed,
     check_changes,
     read_changes,
 )
+from understudy.projects.shown_columns import check_columns
 from understudy.sessions.audit import ROUNDING, more_audit_rows
 from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.record import Record
 from understudy.sessions.replies import ProjectSettings, SettingShown
+
+NO_COLUMNS: Final = "the data is not a table with other columns"
 
 
 def settings_event(
@@ -40,7 +46,9 @@ def settings_event(
     A higher audit share makes more audit items of the rows that never had a label; the earlier ones stay. A lower one
     only asks for them less often: what a model was not trained on may measure it at any time.
     """
-    wanted = check_changes(changes)
+    wanted: dict[str, Any] = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in check_changes(changes).items()
+    }
     before = record.settings.to_json()
     if all(before[name] == value for name, value in wanted.items()):
         return None
@@ -81,7 +89,15 @@ def describe_change(event: Event, before: Settings, record: Record) -> list[str]
         lines.append(_describe_audit(len(event.data["audit"]), changed["audit_share"], before.audit_share, record))
     if "learner" in changed and changed["learner"] != before.learner:
         lines.append(f"The next model is trained with {changed['learner']}; those before stay as they are.")
+    if "show" in changed and tuple(changed["show"]) != before.show:
+        lines.append(_describe_columns(changed["show"]))
     return lines
+
+
+def _describe_columns(names: Sequence[str]) -> str:
+    if not names:
+        return "No columns are shown beside the items any more."
+    return f"Beside each item {quote_names(names)} {'is' if len(names) == 1 else 'are'} shown, to people only."
 
 
 def _describe_audit(added: int, share: float, before: float, record: Record) -> str:
@@ -99,8 +115,13 @@ def _describe_audit(added: int, share: float, before: float, record: Record) -> 
     return f"{line}."
 
 
-def show_settings(settings: Settings, notes: list[str] | None = None) -> ProjectSettings:
-    """All settings, with what each means, what it may be, and why it stays if it does."""
+def show_settings(
+    settings: Settings, notes: list[str] | None = None, columns: Sequence[str] | None = None
+) -> ProjectSettings:
+    """All settings, with what each means, what it may be, and why it stays if it does.
+
+    `columns` are those that can be shown beside an item; None where that is not looked up.
+    """
     values, defaults = settings.to_json(), Settings().to_json()
     shown = [
         SettingShown(
@@ -111,8 +132,8 @@ def show_settings(settings: Settings, notes: list[str] | None = None) -> Project
             kind=_kind_of(name),
             least=_range_of(name)[0],
             most=_range_of(name)[1],
-            choices=list(FEATURE_LEARNERS) if name == "learner" else None,
-            fixed=FIXED.get(name),
+            choices=_choices_of(name) if name != "show" or columns is None else list(columns),
+            fixed=NO_COLUMNS if name == "show" and columns is not None and not columns else FIXED.get(name),
         )
         for name in NAMES
     ]
@@ -124,7 +145,13 @@ def _kind_of(name: str) -> str:
         return "number"
     if name in WHOLE_NUMBER_RANGES:
         return "whole number"
-    return "flag" if name in FLAGS else "choice" if name == "learner" else "text"
+    if name == "show":
+        return "columns"
+    return "flag" if name in FLAGS else "choice" if _choices_of(name) else "text"
+
+
+def _choices_of(name: str) -> list[str] | None:
+    return list(FEATURE_LEARNERS if name == "learner" else CHOICES.get(name, ())) or None
 
 
 def _range_of(name: str) -> tuple[float | None, float | None]:
@@ -153,6 +180,7 @@ def change_settings(source: str, words: Sequence[str], *, store: str | None = No
         make_feature_learner(changes["learner"])  # one that cannot be used would only fail at the next training
     folder = existing_folder(source)
     info = read_info(folder)
+    check_columns(info.origin, folder, changes.get("show", ()))
     url = store_url_of(folder, info.store, store)
     if not _is_begun(folder):
         return _rewrite(folder, info, changes)
@@ -202,6 +230,4 @@ def settings_table(settings: Sequence[SettingShown]) -> Table:
 def _as_text(value: object) -> str:
     if value is None:
         return "none"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else as_typed(value)

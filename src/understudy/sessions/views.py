@@ -33,6 +33,7 @@ from understudy.sessions.replies import (
     ClassNews,
     ClassShown,
     ClassStyle,
+    Column,
     Doubt,
     Entry,
     Factor,
@@ -80,7 +81,8 @@ class TrainingFacts:
 
 def show_item(project: Project, item: int) -> Shown:
     """An item as annotators see it."""
-    return Shown(item, project.pool.ids[item], project.kind, _text_of(project, item))
+    columns = [Column(name, value) for name, value in project.columns_of(item)]
+    return Shown(item, project.pool.ids[item], project.kind, _text_of(project, item), columns)
 
 
 def _text_of(project: Project, item: int) -> str | None:
@@ -120,6 +122,7 @@ def question(state: SessionState, lease: Lease, remaining: float, now: float) ->
         confidence=confidence,
         flagged=lease.annotator in decisions.flags,
         mine=None if mine is None else mine.label,
+        columns=look.columns,
     )
 
 
@@ -167,6 +170,7 @@ def item_card(state: SessionState, item: int, only: str | None = None) -> ItemCa
         bad=bool(decisions.bad),
         flagged=bool(seen(decisions.flags)),
         note="; ".join(notes) or None,
+        columns=look.columns,
     )
 
 
@@ -327,6 +331,7 @@ def doubts(state: SessionState, suspects: Sequence[Suspect]) -> list[Doubt]:
                 by=by,
                 expected=suspect.expected,
                 surprise=suspect.surprise,
+                columns=look.columns,
             )
         )
     return found

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from understudy.data.class_names import MAX_NAME_LENGTH, check_class
 from understudy.errors import UnderstudyError
 from understudy.learners.registry import FEATURE_LEARNERS
-from understudy.projects.settings import MEANINGS, NUMBER_RANGES, WHOLE_NUMBER_RANGES
+from understudy.projects.settings import MAX_COLUMNS, MEANINGS, NUMBER_RANGES, WHOLE_NUMBER_RANGES
 from understudy.sessions.class_changes import (
     COLOUR,
     MAX_DESCRIPTION_LENGTH,
@@ -185,6 +185,14 @@ class Labels(Decision):
         AfterValidator(_all_differ),
     ]
     label: Annotated[ClassNumber | ClassName, Field(description="The number of a class, or its name.")]
+    source: Annotated[
+        Literal["grid", "copies"],
+        Field(description="copies: the first item was looked at, and the others are its near-copies."),
+    ] = "grid"
+    seconds: Annotated[
+        float | None, Field(ge=0, le=86_400, allow_inf_nan=False, description="How long the first answer took.")
+    ] = None
+    suggestion: Annotated[ClassNumber | None, Field(description="The class that was suggested for the first.")] = None
 
 
 class Flag(OfItem):
@@ -295,3 +303,8 @@ class SettingsChange(Act):
     retrain_at_most: Annotated[int | None, _within("retrain_at_most"), BeforeValidator(_whole_number)] = None
     learner: LearnerName | None = None
     suggestions: bool | None = None
+    copies: Annotated[Literal["ask", "off"] | None, Field(description=MEANINGS["copies"])] = None
+    show: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=200)]] | None,
+        Field(max_length=MAX_COLUMNS, description=MEANINGS["show"]),
+    ] = None

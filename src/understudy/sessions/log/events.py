@@ -29,7 +29,8 @@ Kind = Literal[
     "settings_changed",  # settings: the new values by name; audit: rows that are audit items from now on
     "encoder_changed",  # encoder, features: their version; models of before know other features
     "asked",  # lease (Ask), seconds, why, model: an item is handed to an annotator
-    "labelled",  # label, source, guess, seconds, suggestion, model; given_at where a decision waited for the server
+    "labelled",  # label, source, guess, seconds, suggestion, model; given_at where a decision waited for the server;
+    # batch, items, left_out: of several that were labelled in one call, the last two with the first of them
     "relabelled",  # the same, and before: the annotator's label until now
     "skipped",  # not now
     "dont_know",  # this annotator does not know the class
@@ -45,7 +46,7 @@ Kind = Literal[
     "training_failed",  # reason, until
 ]
 Ask = Literal["choice", "audit", "second", "again"]  # chosen by the surrogate, audit item, second opinion, skipped
-Source = Literal["person", "grid", "review", "import"]
+Source = Literal["person", "grid", "copies", "review", "import"]  # copies: answered along with a near-copy
 
 SOURCE_ANNOTATOR: Final = "source"  # who labelled what came with the data
 KINDS: Final = frozenset(get_args(Kind))

@@ -66,9 +66,20 @@ def label(body: Label, session: Ready, by: Annotating) -> Stored:
 
 @router.post("/labels/many")
 def label_many(body: Labels, session: Ready, by: Annotating) -> Stored:
-    """Say that several items are of one class."""
-    number = class_number(session, body.label)
-    return session.label_many(body.items, number, own_name(by, body.annotator), body.key, ago=body.ago)
+    """Say that several items are of one class; one undo takes all back.
+
+    Of near-copies (`source` copies) those that cannot be answered along any more are named in `left_out`.
+    """
+    return session.label_many(
+        body.items,
+        class_number(session, body.label),
+        own_name(by, body.annotator),
+        body.key,
+        source=body.source,
+        seconds=body.seconds,
+        suggestion=body.suggestion,
+        ago=body.ago,
+    )
 
 
 @router.post("/skip")

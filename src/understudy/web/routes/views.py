@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 from understudy.sessions.disputes import Wanted
 from understudy.sessions.replies import (
     ClassList,
+    Copies,
     DisputeList,
     Doubt,
     Entry,
@@ -79,6 +80,12 @@ def why(item: ItemInPath, session: Ready, by: Annotating) -> Why:
     return session.why(item)
 
 
+@router.get("/items/{item}/copies", responses=NO_ITEM)
+def copies(item: ItemInPath, session: Ready, by: Annotating) -> Copies:
+    """Near-copies of an item, which can be given its label with it: see POST /api/labels/many."""
+    return session.copies(item)
+
+
 @router.get("/review", summary="Review labels")
 def review(session: Ready, by: Reviewing, n: HowMany = 50) -> list[Doubt]:
     """Labels that the surrogate finds surprising, worst first."""
@@ -88,7 +95,6 @@ def review(session: Ready, by: Reviewing, n: HowMany = 50) -> list[Doubt]:
 @router.get("/disputes", summary="See disputes", responses=NO_ITEM)
 def disputes(
     session: Ready,
-    by: Reviewing,
     by: Reviewing,
     state: Annotated[
         Literal["disputed", "review", "settled"] | None,
