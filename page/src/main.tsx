@@ -36,9 +36,11 @@ import "./css/disputes.css";
 import "./css/cards.css";
 import "./css/pages.css";
 import "./css/projects.css";
+import "./css/browse.css";
 import "./css/narrow.css";
 import type { Me, Status } from "./types.ts";
 import { sentence } from "./words.ts";
+import { BrowseView } from "./views/browse.tsx";
 import { ClassWindow } from "./views/class_window.tsx";
 import { ExportView } from "./views/export.tsx";
 import { GridView } from "./views/grid.tsx";
@@ -53,6 +55,7 @@ import { Help, RefusedWindow, SettingsWindow } from "./views/windows.tsx";
 
 const PAGES: Record<View, () => preact.JSX.Element | null> = {
   label: LabelView,
+  browse: BrowseView,
   grid: GridView,
   review: ReviewView,
   progress: ProgressView,
@@ -63,6 +66,7 @@ const trouble = signal<{ heading: string; words: string } | null>(null);
 const started = signal(false);
 
 addEventListener("hashchange", () => {
+  if (view.value === viewOf(location.hash) && view.value === "browse") return; // another list of the same view
   view.value = viewOf(location.hash);
   part.value = partOf(location.hash);
   query.value = queryOf(location.hash);

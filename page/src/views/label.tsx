@@ -5,6 +5,7 @@ import {
   answered,
   decideElsewhere,
   flag,
+  flagWithNote,
   goOnHere,
   label,
   lastWords,
@@ -25,6 +26,7 @@ import { likelihood, plural } from "../words.ts";
 import { STEP, panByKey, toggleZoom, zoomBy } from "../zoom.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
 import { CopiesButton, NearCopies } from "./near_copies.tsx";
+import { FlagNote } from "./flag_note.tsx";
 import { CalibrationLine, FeaturesLine, FolderLine, FolderQuestion } from "./notes.tsx";
 import { WhyThisOne } from "./why.tsx";
 
@@ -33,11 +35,12 @@ const accept = () => {
   if (suggestions.value && guess != null) label(guess);
 };
 
-const DO: Partial<Record<Action, () => void>> = {
+const DO: Partial<Record<Action, () => unknown>> = {
   skip: () => put("skip"),
   unknown: () => put("dont-know"),
   bad: () => put("bad"),
   flag,
+  note: () => screen.value?.question.item != null && (dialog.value = "note"),
   undo,
   accept,
   suggest: () => (suggestions.value = !suggestions.value),
@@ -213,7 +216,14 @@ export function LabelView() {
           <CopiesButton off={idle} />
           <div class="item-id" title={question.id ?? ""}>
             {question.id}
-            {question.flagged && <span class="flagged"> ⚑ flagged</span>}
+            {question.flagged && (
+              <>
+                <span class="flagged"> ⚑ flagged{question.note && `: ${question.note}`}</span>{" "}
+                <button type="button" class="plain" data-testid="edit-note" disabled={idle} onClick={() => (dialog.value = "note")}>
+                  {question.note ? "Change the note" : "Add a note"}
+                </button>
+              </>
+            )}
           </div>
           {!idle && now.content?.kind === "image" && <ZoomControl />}
         </div>
@@ -337,6 +347,7 @@ export function LabelView() {
         )}
         {showGuess && guess !== null && <CalibrationLine />}
       </aside>
+      {dialog.value === "note" && <FlagNote note={question.note} onFlag={flagWithNote} />}
       {(dialog.value === "find" || dialog.value === "add") && <FindClass mode={dialog.value} onChoose={label} item={question.item} />}
     </div>
   );

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from understudy.core.ledger import Answer, Ledger
 from understudy.errors import Conflict, UnderstudyError
@@ -28,6 +28,7 @@ from understudy.sessions.log.events import (
     SOURCE_ANNOTATOR,
     Ask,
     Event,
+    PutBack,
     Source,
 )
 from understudy.sessions.people import PeopleTable
@@ -37,6 +38,7 @@ Resolution = Literal["single", "agreed", "settled", "majority", "review"]  # how
 Contest = Literal["disputed", "review", "settled"]  # people differ: nobody has decided, a review has, it was settled
 REGROUPING = frozenset({"class_merged", "class_removed", "undone"})
 GIVES_UP_LABEL = frozenset({"dont_know", "bad"})
+NOT_ASKED_FOR = frozenset({"grid", "copies", "import", "browse"})  # where labels come from that nobody was asked for
 T = TypeVar("T")
 
 
@@ -121,13 +123,20 @@ class Decisions:
         elif event.kind == "settled":
             self.settled_as = Settlement(data["label"], who, event.seq, event.given_at, data.get("note") or "")
         elif event.kind == "put_back":
-            refused = self.skipped if data["what"] == "skipped" else self.unknown
-            if "of" in data:  # only what this person skipped or did not know
-                refused.pop(data["of"], None)
-            else:
-                refused.clear()
+            self._put_back(data["what"], data.get("of"))
         if event.kind in GIVES_UP_LABEL:
             self.given.pop(who, None)
+
+    def _put_back(self, what: PutBack, of: str | None) -> None:
+        """Forget why the item was put aside, whoever did it; or only what one person said."""
+        aside: dict[str, dict[str, Any]] = {
+            "skipped": self.skipped, "dont_know": self.unknown, "bad": self.bad, "flagged": self.flags,
+        }  # fmt: skip
+        for name, found in aside.items():
+            if what in (name, "any") and of is not None:
+                found.pop(of, None)
+            elif what in (name, "any"):
+                found.clear()
 
     def settle(self, classes: ClassTable) -> None:
         """Work out what the labels come to, the classes being what they are."""
@@ -333,6 +342,10 @@ class Record:
     def decisions(self, item: int) -> Decisions:
         return self._of_item.get(item, Decisions())
 
+    def decided_items(self) -> Iterable[int]:
+        """The items about which there is or was a decision."""
+        return self._of_item.keys()
+
     def state_of(self, item: int) -> tuple[ItemState, int | None]:
         """What an item is to the surrogate, and its label where the surrogate is told it."""
         decisions = self._of_item.get(item)
@@ -429,10 +442,10 @@ class Record:
         """Whether the learner had predicted an item's label.
 
         None where there was no learner or it knew the label, and where nobody was asked: items that are confirmed many
-        at once are the easy ones, near-copies are one answer, and imported ones were chosen by somebody.
+        at once are the easy ones, near-copies are one answer, and imported or browsed ones were chosen by somebody.
         """
         first = next(iter(self._of_item[item].marks.values()), None)  # all of a settled item may be taken back
-        if first is None or first.guess is None or first.source in ("grid", "copies", "import"):
+        if first is None or first.guess is None or first.source in NOT_ASKED_FOR:
             return None
         return first.guess == self.effective[item]
 
@@ -464,7 +477,7 @@ class Record:
         if event.kind == "undone":
             undone = self._decisions.get(event.data["undoes"])
             return [] if undone is None or undone.item is None else [undone.item]
-        if event.kind == "put_back":
+        if event.kind == "put_back" and event.item is None:
             refused = self.skipped if event.data["what"] == "skipped" else self.unknown
             return [item for item, who in refused.items() if event.data.get("of", next(iter(who))) in who]
         return [] if event.item is None else [event.item]
@@ -535,7 +548,7 @@ class Record:
             self._ask(event)
         elif event.kind in ("lease_expired", "released"):
             self._end_lease(event)
-        elif event.kind in DECISIONS:
+        elif event.kind in DECISIONS or (event.kind == "put_back" and event.item is not None):
             self._decide(event)
         elif event.kind == "put_back":
             self._put_backs.append(event)

@@ -44,6 +44,7 @@ class Question:
     mine: int | None = None  # what this annotator said of it before, after an undo or in a review
     reason: str | None = None  # why there is nothing to ask, where there is nothing
     columns: list[Column] = field(default_factory=list)
+    note: str = ""  # of this annotator's flag
 
 
 @dataclass(frozen=True)
@@ -566,3 +567,59 @@ class ItemCard:
     flagged: bool
     note: str | None
     columns: list[Column] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class LabelGiven:
+    """One annotator's label of an item."""
+
+    by: str
+    label: int
+    at: float  # seconds since 1970
+    source: Source
+
+
+@dataclass(frozen=True)
+class FlagGiven:
+    """A flag and its note, which may be empty."""
+
+    by: str
+    note: str
+
+
+@dataclass(frozen=True)
+class BrowsedItem:
+    """An item of a list, with all that people decided about it and what the last model says.
+
+    Nothing is suggested for audit items, nor where the project's settings switch suggestions off.
+    """
+
+    item: int
+    id: str
+    kind: str
+    text: str | None  # how a text begins
+    states: list[str]  # "labelled", "unlabelled", "skipped", "unknown", "bad", "flagged", "disputed", "audit", "leased"
+    label: int | None  # the one that counts
+    labels: list[LabelGiven]  # earliest first
+    skipped_by: list[str]
+    unknown_to: list[str]
+    bad_by: list[str]
+    flags: list[FlagGiven]
+    at: float | None  # when something was last decided about it
+    held_by: str | None  # who is asked about it now
+    suggestion: int | None
+    confidence: float | None  # calibrated; null while too few items have a label to check it
+    surprise: float | None  # 1 - the last model's calibrated probability of the label
+    distance: float | None = None  # from the item that it is to be similar to
+
+
+@dataclass(frozen=True)
+class BrowsePage:
+    """A page of a list of items."""
+
+    items: list[BrowsedItem]
+    total: int  # that match
+    offset: int
+    counts: dict[str, int]  # by state, of what matches without the filter for states
+    people: list[str]  # who decided anything about any item
+    rows: list[int]  # all that match in their order, up to 5,000, where they are asked for

@@ -24,6 +24,8 @@ from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
 from understudy.projects.settings import check_changes
 from understudy.sessions import people_changes, progress, views, why
+from understudy.sessions.browsing import Browser
+from understudy.sessions.bulk_decisions import BulkDecision, bulk_events
 from understudy.sessions.calibrations import Audits
 from understudy.sessions.class_changes import check_new_class, check_values, possible_change, why_gone
 from understudy.sessions.classes import CHANGEABLE
@@ -106,6 +108,7 @@ class Session:
         self._audits = Audits(self.record)
         self._log, self._clock = events, clock
         self._lock = threading.RLock()
+        self.browser = Browser(project, self.record, models, self._audits, self._lock)  # lists of items
         self._changed = threading.Condition()
         self._version = 1
         self._online: Counter[str] = Counter()
@@ -322,6 +325,32 @@ class Session:
                 self._store(*people_changes.possible_changes(self.record, event))
             return people_changes.show_people(self.record, self._here)
 
+    def decide_items(
+        self, decision: BulkDecision, annotator: str, key: str, *, may_overrule: bool = True, ago: float = 0.0
+    ) -> Stored:
+        """Label, flag or put back several items at once; one undo takes all of it back.
+
+        `may_overrule`: whether a label has the last word on items that others labelled, as in a review.
+        """
+        decision.check()
+        _check_call(annotator, key)
+        with self._lock:
+            self._require_item(min(decision.items))
+            self._require_item(max(decision.items))
+            if decision.label is not None:
+                self._require_label(decision.label, annotator, key)
+            known = self._log.find(annotator, key)
+            if known is not None:
+                return self._store_and_ask([decision.first_event(known.item, annotator, key)], annotator)
+
+            def make_label(found: int, data: dict[str, Any]) -> Event:
+                return self._label_event(found, annotator, None, data)
+
+            events = bulk_events(
+                self.record, decision, annotator, key, make_label, may_overrule=may_overrule, when=_when(ago)
+            )
+            return self._store_and_ask(events, annotator)
+
     # -- classes ------------------------------------------------------------------------------------------
 
     def add_class(self, name: str, annotator: str, key: str, *, item: int | None = None, alike: bool = False) -> Stored:
@@ -529,6 +558,7 @@ class Session:
             item is not None
             and undone.kind not in BESIDE_LEASES
             and undone.data.get("source") not in ("grid", "copies", "import")
+            and ("batch" not in undone.data or undone.data.get("source") == "person")  # with near-copies
         ):
             asked = self.record.asks.get(item)
             is_same = asked is not None and (asked.data["lease"] == "audit") == self.record.is_audit(item)
@@ -569,6 +599,7 @@ class Session:
             moves += self.record.apply(event)
             if event.kind == "asked" and event.item is not None:
                 self._deadlines[event.item] = self._clock() + event.data["seconds"]
+            self.browser.note(items)
             for item in items:
                 self.turns.update(item)
             if event.kind == "settings_changed":

@@ -123,6 +123,7 @@ def question(state: SessionState, lease: Lease, remaining: float, now: float) ->
         flagged=lease.annotator in decisions.flags,
         mine=None if mine is None else mine.label,
         columns=look.columns,
+        note=decisions.flags.get(lease.annotator, ""),
     )
 
 

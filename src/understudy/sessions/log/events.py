@@ -38,7 +38,7 @@ Kind = Literal[
     "flagged",  # on, note: to be looked at by somebody
     "kept",  # label: looked at again in a review, and right as it is
     "settled",  # label, note: a reviewer's last word about an item on which people differ
-    "put_back",  # what: "skipped" or "dont_know" items may be asked again
+    "put_back",  # what (PutBack): all that is skipped or not known, or only `of` a person; with an item, only that one
     "undone",  # undoes: the number of the event that is taken back
     "lease_expired",  # nobody answered in time
     "released",  # handed back
@@ -46,14 +46,16 @@ Kind = Literal[
     "training_failed",  # reason, until
 ]
 Ask = Literal["choice", "audit", "second", "again"]  # chosen by the surrogate, audit item, second opinion, skipped
-Source = Literal["person", "grid", "copies", "review", "import"]  # copies: answered along with a near-copy
+Source = Literal["person", "grid", "copies", "review", "import", "browse"]
+# copies: answered along with a near-copy; browse: items that somebody picked from a list
+PutBack = Literal["skipped", "dont_know", "bad", "flagged", "any"]  # what is taken away; without an item the first two
 
 SOURCE_ANNOTATOR: Final = "source"  # who labelled what came with the data
 KINDS: Final = frozenset(get_args(Kind))
 DECISIONS: Final = frozenset(
     {"labelled", "relabelled", "skipped", "dont_know", "bad", "flagged", "kept", "settled"}
 )  # can be undone
-BESIDE_LEASES: Final = frozenset({"flagged", "kept", "settled"})  # decisions that answer no question
+BESIDE_LEASES: Final = frozenset({"flagged", "kept", "settled", "put_back"})  # decisions that answer no question
 CLASS_KINDS: Final = frozenset({"class_added", "class_changed", "class_merged", "class_removed", "classes_reordered"})
 PEOPLE_KINDS: Final = frozenset({"person_added", "person_changed"})
 NO_DATA: Final[Mapping[str, Any]] = MappingProxyType({})

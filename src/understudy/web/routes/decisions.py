@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from understudy.sessions.bulk_decisions import BulkDecision
 from understudy.sessions.classes import CHANGEABLE
 from understudy.sessions.people import may
 from understudy.sessions.replies import ClassList, ProjectSettings, Question, Status, Stored, Training, Undone
@@ -24,12 +25,16 @@ from understudy.web.requests import (
     ClassRemoval,
     ClassUndo,
     Flag,
+    FlagItems,
     FolderChoice,
     Label,
+    LabelItems,
     Labels,
     NewClass,
     OfItem,
+    OfItems,
     PutBack,
+    PutItemsBack,
     SettingsChange,
     Settle,
     Who,
@@ -124,6 +129,38 @@ def put_back(body: PutBack, session: Ready, by: Annotating) -> Stored:
     """Let items be asked again that were skipped, or not known: an annotator's own, or for reviewers anybody's."""
     own = not may(by.role, "reviewer")
     return session.put_back(body.what, own_name(by, body.annotator), body.key, own=own)
+
+
+@router.post("/items/label")
+def label_items(body: LabelItems, session: Ready, by: Annotating) -> Stored:
+    """Label many items at once; one undo takes all of it back.
+
+    A reviewer's has the last word on items that others labelled, as in a review; an annotator's is one among them.
+    """
+    decision = BulkDecision("label", tuple(body.items), label=class_number(session, body.label))
+    person, may_overrule = own_name(by, body.annotator), may(by.role, "reviewer")
+    return session.decide_items(decision, person, body.key, may_overrule=may_overrule, ago=body.ago)
+
+
+@router.post("/items/flag")
+def flag_items(body: FlagItems, session: Ready, by: Annotating) -> Stored:
+    """Flag many items at once with one note, or take your own flags away; one undo takes all of it back."""
+    decision = BulkDecision("flag" if body.on else "unflag", tuple(body.items), note=body.note)
+    return session.decide_items(decision, own_name(by, body.annotator), body.key, ago=body.ago)
+
+
+@router.post("/items/bad")
+def call_items_bad(body: OfItems, session: Ready, by: Annotating) -> Stored:
+    """Leave many items out of everything at once; one undo takes all of it back."""
+    decision = BulkDecision("bad", tuple(body.items))
+    return session.decide_items(decision, own_name(by, body.annotator), body.key, ago=body.ago)
+
+
+@router.post("/items/put-back", summary="Put back what others set aside")
+def put_items_back(body: PutItemsBack, session: Ready, by: Reviewing) -> Stored:
+    """Take away what put these items aside, whoever said it; one undo takes all of it back."""
+    decision = BulkDecision("put_back", tuple(body.items), what=body.what)
+    return session.decide_items(decision, own_name(by, body.annotator), body.key, ago=body.ago)
 
 
 @router.post("/undo")
