@@ -9,6 +9,7 @@ from understudy.data.class_names import MAX_NAME_LENGTH, check_class
 from understudy.errors import UnderstudyError
 from understudy.learners.registry import FEATURE_LEARNERS
 from understudy.projects.settings import MEANINGS, NUMBER_RANGES, WHOLE_NUMBER_RANGES
+from understudy.sessions.assignments import MAX_QUOTA
 from understudy.sessions.class_changes import (
     COLOUR,
     MAX_DESCRIPTION_LENGTH,
@@ -252,6 +253,20 @@ class PersonChange(Act):
     role: RoleName | None = None
     retired: Annotated[
         bool | None, Field(description="Whether they may not come in any more; what they did stays.")
+    ] = None
+
+
+class PersonAssignment(Act):
+    """What is not given stays; null takes it away."""
+
+    person: Annotated[Annotator, Field(description="The name of a person, of today or a former one.")]
+    share: Annotated[float | None, Field(ge=0, le=1, description="Of the pool: others are not asked for it.")] = None
+    classes: Annotated[
+        list[ClassNumber | ClassName] | None,
+        Field(max_length=MANY, description="What the model takes for one of these is asked of its people only."),
+    ] = None
+    quota: Annotated[
+        int | None, Field(ge=1, le=MAX_QUOTA, description="Labels in all."), BeforeValidator(_whole_number)
     ] = None
 
 
