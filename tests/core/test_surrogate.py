@@ -948,7 +948,8 @@ def test_a_choice_among_some_rows_is_the_best_of_them_by_brute_force(method: Met
         some = np.sort(rng.choice(60, size=25, replace=False))
         literal = literal_of(s, pool.features, pool.probs)
         u = literal.utility()
-        best_first = sorted(set(literal.askable) & set(some.tolist()), key=lambda row, u=u: -u[row])
+        left = np.intersect1d(literal.askable, some)
+        best_first = left[np.argsort(-u[left], kind="stable")].tolist()
         mask = np.isin(np.arange(60), some)
         assert s.leaders(8, among=mask).tolist() == best_first[:8]
         (row,), (value,) = s.propose(among=mask if turn % 2 else some.tolist())

@@ -69,8 +69,7 @@ def check_rows(name: str, values: Any, n: int) -> np.ndarray:
 
 def check_among(given: Any, n: int) -> np.ndarray:
     """A mask of the rows that are meant, by a mask of the pool or by their numbers."""
-    mask = as_array("among", given)
-    mask = mask.cpu().numpy() if isinstance(mask, Tensor) else np.asarray(mask)
+    mask = as_array("among", given.cpu() if isinstance(given, Tensor) else given)
     if mask.dtype == bool:
         if mask.shape != (n,):
             raise UnderstudyError(
