@@ -231,6 +231,7 @@ const asQuestion = (shown: Shown): Question => ({
   flagged: false,
   mine: null,
   reason: null,
+  work: null,
 });
 
 /** Go on with an item that is here already. */

@@ -7,6 +7,13 @@ export interface Shown {
   text: string | null;
 }
 
+export interface OwnWork {
+  labels: number;
+  quota: number | null;
+  done: number;
+  part: number;
+}
+
 export interface Question {
   item: number | null;
   id: string | null;
@@ -21,6 +28,7 @@ export interface Question {
   flagged: boolean;
   mine: number | null;
   reason: string | null;
+  work: OwnWork | null;
 }
 
 export interface Stored {
@@ -191,6 +199,22 @@ export interface Person {
   unknown: number;
   median_seconds: number | null;
   agreement: number | null;
+  kappa: number | null;
+  skipped_share: number | null;
+  unknown_share: number | null;
+  pace: number | null;
+  pace_today: number | null;
+  labels_today: number;
+  active_seconds: number;
+  reviewed: number;
+  review_agreement: number | null;
+  retired: boolean;
+  share: number | null;
+  classes: number[];
+  quota: number | null;
+  remaining: number | null;
+  part: number;
+  part_done: number;
 }
 
 export interface Agreement {
@@ -227,6 +251,7 @@ export interface Progress {
   failures: string[];
   by_class: ClassScore[];
   confusions: Confusion[];
+  notes: string[];
 }
 
 export interface SettingShown {
