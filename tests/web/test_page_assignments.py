@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from tests.sessions.small_projects import copied
@@ -135,3 +136,28 @@ def test_what_the_server_refuses_is_said_in_the_window_and_nothing_is_lost(
         owner.get("assign-dialog").wait_for(state="detached")
         assert session.assignments.of("Christopher-Alexander").share == 0.2
         owner.errors.clear()  # the browser notes the refusal
+
+
+def test_programs_assign_by_name_and_null_takes_away_what_was_given(server: Served, session: Session) -> None:
+    def assign(key: str, who: str = "Ann", **values: object) -> httpx.Response:
+        body = {"person": "Christopher-Alexander", "annotator": who, "key": key, **values}
+        return server.client.post("/api/people/assign", json=body, headers=server.bearer(who))
+
+    assert assign("a", quota=90, classes=["3", 5]).status_code == 200
+    before = session.assignments.of("Christopher-Alexander")
+    assert (before.quota, before.classes) == (90, {3, 5})
+    assert assign("a", quota=90, classes=["3", 5]).status_code == 200, "sent again, it is done once"
+    said = assign("b", quota=None).json()["changes"][0]
+    assert said["line"] == "“Christopher-Alexander” is asked for any number of labels."
+    after = session.assignments.of("Christopher-Alexander")
+    assert (after.quota, after.classes, after.share) == (None, {3, 5}, before.share)
+    rows = server.client.get("/api/progress", headers=server.bearer("Ann")).json()["people"]
+    assert next(row for row in rows if row["name"] == "Christopher-Alexander")["classes"] == [3, 5]
+    for values, words in (({"share": 2}, "share"), ({"quota": 0}, "quota"), ({"speed": 3}, "speed")):
+        refused = assign("c", **values)
+        assert (refused.status_code, words in refused.json()["detail"]) == (422, True)
+    assert assign("d", classes=["wolf"]).status_code == 404
+    assert assign("e", classes=[77]).status_code == 422
+    assert assign("f", who="Bea", quota=1).status_code == 403
+    own = server.client.get("/api/progress", headers=server.bearer("Bea")).json()["people"]
+    assert [row["name"] for row in own] == ["Bea"]
