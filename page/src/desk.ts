@@ -242,6 +242,7 @@ const asQuestion = (shown: Shown): Question => ({
   mine: null,
   reason: null,
   note: "",
+  work: null,
 });
 
 /** Go on with an item that is here already. */

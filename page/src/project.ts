@@ -24,6 +24,10 @@ export async function changeSettings(changes: Record<string, unknown>): Promise<
   return found;
 }
 
+/** Assign a person a share of the pool, classes and a number of labels; null takes each away. */
+export const assign = (person: string, values: { share: number | null; classes: number[]; quota: number | null }) =>
+  post("api/people/assign", { annotator: annotator.value, key: randomKey(), person, ...values });
+
 export async function raiseAuditShare(share: number): Promise<void> {
   try {
     const { notes } = await changeSettings({ audit_share: share });

@@ -56,7 +56,7 @@ export const allowed = signal({ suggestions: true, copies: false }); // what the
 /** The item that this person has now, as the server says it: one of two tabs finds by this that it is behind. */
 export const leased = signal<{ item: number; lease: number } | null>(null);
 
-export const dialog = signal<null | "help" | "settings" | "find" | "add" | "refused" | "people" | "classes" | "note">(null);
+export const dialog = signal<null | "help" | "settings" | "find" | "add" | "refused" | "people" | "classes" | "note" | "assign">(null);
 
 export const toast = signal<{ words: string; tone: "calm" | "bad" } | null>(null);
 export const announcement = signal("");

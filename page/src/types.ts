@@ -34,6 +34,13 @@ export interface Shown {
   columns: Column[];
 }
 
+export interface OwnWork {
+  labels: number;
+  quota: number | null;
+  done: number;
+  part: number;
+}
+
 export interface Question {
   item: number | null;
   id: string | null;
@@ -50,6 +57,7 @@ export interface Question {
   reason: string | null;
   columns: Column[];
   note: string;
+  work: OwnWork | null;
 }
 
 export interface Stored {
@@ -244,6 +252,22 @@ export interface Person {
   unknown: number;
   median_seconds: number | null;
   agreement: number | null;
+  kappa: number | null;
+  skipped_share: number | null;
+  unknown_share: number | null;
+  pace: number | null;
+  pace_today: number | null;
+  labels_today: number;
+  active_seconds: number;
+  reviewed: number;
+  review_agreement: number | null;
+  retired: boolean;
+  share: number | null;
+  classes: number[];
+  quota: number | null;
+  remaining: number | null;
+  part: number;
+  part_done: number;
 }
 
 export interface Agreement {
@@ -319,6 +343,7 @@ export interface Progress {
   failures: string[];
   by_class: ClassScore[];
   confusions: Confusion[];
+  notes: string[];
 }
 
 export interface SettingShown {

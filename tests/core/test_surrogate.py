@@ -932,3 +932,112 @@ def test_looking_ahead_between_question_and_answer_makes_no_other_drift(method: 
     drifts = [float(s.parts.engine.drift) for s in (plain, ahead) if s.parts.engine is not None]
     assert drifts[0] > 0
     assert drifts[1] == pytest.approx(drifts[0], rel=1e-3)
+
+
+# -- among some rows only -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_choice_among_some_rows_is_the_best_of_them_by_brute_force(method: Method, seed: int) -> None:
+    """With answered, pending, skipped and dropped rows among them; by mask and by numbers alike."""
+    pool, rng = make_pool(60, 4, seed=seed), np.random.default_rng(seed)
+    s = started(pool, method=method)
+    s.ask(3), s.skip([7, 8]), s.drop([9])
+    for turn in range(12):
+        some = np.sort(rng.choice(60, size=25, replace=False))
+        literal = literal_of(s, pool.features, pool.probs)
+        u = literal.utility()
+        left = np.intersect1d(literal.askable, some)
+        best_first = left[np.argsort(-u[left], kind="stable")].tolist()
+        mask = np.isin(np.arange(60), some)
+        assert s.leaders(8, among=mask).tolist() == best_first[:8]
+        (row,), (value,) = s.propose(among=mask if turn % 2 else some.tolist())
+        assert row == best_first[0]
+        assert value == pytest.approx(u[row])
+        if turn % 3:
+            s.tell([row], pool.labels[[row]])
+    assert_literal(s, pool)
+
+
+@pytest.mark.parametrize("mode", ["influence", "uncertainty", "uniform", "variance", "lookahead"])
+def test_in_every_mode_a_choice_among_some_rows_is_the_largest_utility_there(mode: Mode) -> None:
+    pool = make_pool(60, 3, seed=4)
+    s = started(pool, mode=mode)
+    s.tell(range(10, 20), pool.labels[10:20])
+    for part in range(3):
+        mask = np.arange(60) % 3 == part
+        rows = np.flatnonzero(mask & np.isin(np.arange(60), s.askable))
+        u = s.utility
+        assert s.ask(among=mask).tolist() == [rows[int(np.argmax(u[rows]))]]
+
+
+def test_a_restricted_lookahead_tries_rows_of_those_it_may_ask_for() -> None:
+    pool = make_pool(60, 3, seed=17)
+    s = started(pool, mode="lookahead", lookahead_candidates=4)
+    s.tell(range(10, 20), pool.labels[10:20])
+    mask = np.arange(60) > 40
+    leading = s.leaders(8, among=mask)
+    assert 1 <= len(leading) <= 4
+    assert mask[leading].all()
+    assert s.ask(among=mask).tolist() == leading[:1].tolist()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_several_asked_for_among_some_rows_are_asked_one_by_one_until_none_is_left(method: Method) -> None:
+    pool = make_pool(40, 3, seed=5)
+    at_once, in_turn = (started(pool, method=method) for _ in range(2))
+    mask = np.isin(np.arange(40), [1, 5, 6, 20, 21, 30])  # the learner was trained on row 1
+    rows = at_once.ask(5, among=mask)
+    assert rows.tolist() == [int(in_turn.ask(among=mask)[0]) for _ in range(5)]
+    assert sorted(rows.tolist()) == [5, 6, 20, 21, 30]
+    assert len(at_once.leaders(8, among=mask)) == 0
+    before = repr(at_once)
+    with pytest.raises(PoolExhausted, match="asked for 1 rows but only 0 are left to ask among the 6 rows given"):
+        at_once.ask(among=mask)
+    at_once.release([20])
+    with pytest.raises(PoolExhausted, match="only 1 are left"):
+        at_once.ask(2, among=mask)
+    assert at_once.ask(among=mask).tolist() == [20]
+    assert repr(at_once) == before
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_choice_among_all_rows_is_the_choice(method: Method) -> None:
+    pool = make_pool(300, 4, seed=6)
+    plain, among = (started(pool, method=method, dtype="float32") for _ in range(2))
+    for _ in range(30):
+        (row,), (value,) = plain.propose()
+        (same,), (alike,) = among.propose(among=np.ones(300, dtype=bool))
+        assert (row, value, plain.last_terms) == (same, alike, among.last_terms)
+        plain.tell([row], pool.labels[[row]]), among.tell([row], pool.labels[[row]])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_of_equal_rows_among_some_the_lowest_of_them_is_chosen(method: Method) -> None:
+    s = Surrogate(np.zeros((40, 3)), 2, basis_size=5, method=method)
+    assert s.ask(3, among=[33, 12, 21, 39]).tolist() == [12, 21, 33]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_choosing_among_few_rows_makes_no_other_drift(method: Method) -> None:
+    """The close look at the leaders takes in rows that may not be asked for, pending ones too, where few may."""
+    pool = make_pool(300, 3, seed=9)
+    s = Surrogate(pool.features, 3, basis_size=40, method=method)
+    refreshed = []
+    for turn in range(40):
+        s.ask(among=[turn, 40 + turn])
+        assert s.parts.engine is not None
+        refreshed.append(float(s.parts.engine.drift))
+    assert max(refreshed) < 1e-4 / 5  # so that no row had to be computed anew
+
+
+def test_rows_that_are_no_part_of_the_pool_cannot_be_chosen_among() -> None:
+    s = started(make_pool(40, 3, seed=5))
+    with pytest.raises(UnderstudyError, match=r"one entry for each of the 40 rows of the pool; got shape \(39,\)"):
+        s.ask(among=np.ones(39, dtype=bool))
+    with pytest.raises(UnderstudyError, match="among: 40 is not a row of this pool"):
+        s.leaders(among=[40])
+    with pytest.raises(UnderstudyError, match="row 3 is given more than once"):
+        s.propose(among=[3, 3])
+    assert len(s.parts.ledger.pending) == 0

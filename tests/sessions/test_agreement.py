@@ -17,6 +17,7 @@ from understudy.sessions.agreement import (
     confused_classes,
     disagreements,
     fleiss,
+    kappas_with_others,
     krippendorff,
     pairs_of,
     wants_second,
@@ -216,3 +217,20 @@ def test_a_larger_share_keeps_the_items_of_a_smaller_one() -> None:
 def test_shares_beyond_all_are_refused() -> None:
     with pytest.raises(UnderstudyError, match="from 0 to 1"):
         wants_second(0, 1.5, seed=0)
+
+
+@given(tables)
+def test_kappa_with_others_is_that_of_all_pairs_of_ones_own_label_and_anothers(
+    labels: dict[int, dict[str, int]],
+) -> None:
+    found = kappas_with_others(labels)
+    for name in "ABCD":
+        pairs = [
+            (by_name[name], by_name[other])
+            for by_name in labels.values()
+            for other in by_name
+            if name in by_name and other != name
+        ]
+        assert (name in found) == bool(pairs)
+        if pairs:
+            assert found[name] == cohen(pairs)

@@ -1,5 +1,5 @@
 import tempfile
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ DEEDS = st.lists(
     st.tuples(
         st.sampled_from(
             ["label", "label", "label", "any", "skip", "dont_know", "bad", "flag", "put_back", "undo", "undo",
-             "release", "class", "why", "ahead"]
+             "release", "class", "why", "ahead", "assign"]
         ),
         st.integers(0, 39),
         st.sampled_from(PEOPLE),
@@ -52,6 +52,9 @@ def act(session: Session, place: int, deed: tuple[str, int, str, int]) -> None:
         session.progress()
     elif kind == "ahead":
         session.preview(who)
+    elif kind == "assign":
+        with suppress(UnderstudyError):  # more than the pool
+            session.assign(who, {"share": item / 100, "classes": [label], "quota": 1 + item}, who, key)
     elif kind in ("skip", "dont_know", "bad", "flag"):
         getattr(session, kind)(item if label or asked is None else asked, who, key)
 

@@ -350,3 +350,26 @@ def test_people_are_changed_on_the_console_too(tmp_path: Path) -> None:
     assert "write rename NAME NEW-NAME" in run("rename", "bob", fails=True)
     assert "make somebody else owner first" in run("retire", "ann", fails=True)
     assert '"former_names": [\n   "bob"' in run("--json")
+
+
+def test_people_are_assigned_their_part_on_the_console(tmp_path: Path) -> None:
+    project = create_or_open("digits", project=tmp_path / "digits", folder_labels=False, basis_size=50)
+    open_session(project, people={"ann": "owner", "bob": None}).close()
+
+    def run(*words: str, fails: bool = False) -> str:
+        done = CliRunner().invoke(app, ["people", str(tmp_path / "digits"), *words])
+        assert (done.exit_code != 0) == fails, done.output
+        return done.output + (str(done.exception) if fails else "")
+
+    said = run("assign", "bob", "share=0.4", "classes=3,5", "quota=200")
+    assert "“bob” is asked for 40 % of the pool; the classes 3, 5; 200 labels." in said
+    assert "“bob” is asked for any number of labels." in run("assign", "bob", "quota=none")
+    assert '"share": 0.4,\n  "classes": [\n   "3",\n   "5"\n  ],\n  "quota": null' in run("--json")
+    assert "Taken back: “bob” is asked for any number of labels." in run("undo")
+    assert "200" in run()
+    assert "add up to 1 at most; got ann 0.7, bob 0.4" in run("assign", "ann", "share=0.7", fails=True)
+    assert "share must be a number; got 'half'" in run("assign", "bob", "share=half", fails=True)
+    assert "there is no class 'wolf'; the classes are 0, 1, 2" in run("assign", "bob", "classes=wolf", fails=True)
+    assert "write share=0.5, classes=cat,dog or quota=200" in run("assign", "bob", "speed=3", fails=True)
+    assert "write assign NAME" in run("assign", "bob", fails=True)
+    assert "a quota must be a whole number of labels from 1" in run("assign", "bob", "quota=0", fails=True)

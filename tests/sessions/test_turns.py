@@ -18,6 +18,7 @@ def story_with(**given: object) -> Story:
 
 def test_one_question_in_ten_is_an_audit_item_and_never_two_in_a_row() -> None:
     story = story_with()
+    story.say("items_added", None, None, count=100, audit=[])
     asked = []
     for turn in range(100):
         is_due = Turns(story.record).audit_is_due("ann")

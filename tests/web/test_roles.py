@@ -30,6 +30,7 @@ OWNERS = {
     "/api/classes", "/api/classes/change", "/api/classes/merge", "/api/classes/remove", "/api/classes/order",
     "/api/classes/undo", "/api/folders", "/api/settings", "/api/train", "/api/formats", "/api/export", "/api/import",
     "/api/people", "/api/people/add", "/api/people/change", "/api/people/link", "/api/people/undo",
+    "/api/people/assign",
 }  # fmt: skip
 ANYBODYS = {"/api/me", "/api/login", "/api/logout"}
 FOR_ALL_WHO_READ = {"/api/classes", "/api/settings"}  # only to change them takes an owner

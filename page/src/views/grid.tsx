@@ -6,7 +6,7 @@ import { belongsToFocus, consume } from "../focus.ts";
 import { Thumb } from "../item.tsx";
 import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
-import { className, classView, classes, dialog, offered, say, status } from "../state.ts";
+import { annotator, className, classView, classes, dialog, offered, say, status } from "../state.ts";
 import type { GridOffer, Likely } from "../types.ts";
 import { likelihood, percent, plural, sentence } from "../words.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
@@ -19,7 +19,8 @@ const settled = new Set<number>();
 const TRIES = 5; // classes to look into for one with likely items
 
 const likelyOf = (index: number, n: number) => get<Likely[]>(`api/likely?label=${index}&n=${n}`);
-const offerOf = (index: number, n: number) => get<GridOffer>(`api/grid?label=${index}&n=${n}`);
+const offerOf = (index: number, n: number) => 
+  get<GridOffer>(`api/grid?label=${index}&n=${n}&annotator=${encodeURIComponent(annotator.value ?? "")}`);
 
 /** The class to begin with: of those that have likely items, the one with the fewest labels. */
 async function firstClass(): Promise<number | null> {

@@ -22,12 +22,14 @@ import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import type { Action } from "../keys.ts";
 import { keyMap, suggestions, whyOpen } from "../settings.ts";
 import { allowed, className, classView, classes, dialog, may, numberOf, offered, status, waiting } from "../state.ts";
+import type { OwnWork } from "../types.ts";
 import { likelihood, plural } from "../words.ts";
 import { STEP, panByKey, toggleZoom, zoomBy } from "../zoom.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
 import { CopiesButton, NearCopies } from "./near_copies.tsx";
 import { FlagNote } from "./flag_note.tsx";
 import { CalibrationLine, FeaturesLine, FolderLine, FolderQuestion } from "./notes.tsx";
+import { OwnProgress } from "./team.tsx";
 import { WhyThisOne } from "./why.tsx";
 
 const accept = () => {
@@ -112,15 +114,17 @@ function ActionButton({
   );
 }
 
-function AllDone({ reason }: { reason: string | null }) {
+function AllDone({ reason, work }: { reason: string | null; work: OwnWork | null }) {
   const now = status.value;
+  const full = work?.quota != null && work.labels >= work.quota;
   return (
     <div class="card done" data-testid="all-done">
       <div class="tick-mark" aria-hidden="true">
         ✓
       </div>
-      <h1>{now && now.labelled >= now.total ? "All done" : "Nothing to ask right now"}</h1>
+      <h1>{full ? "Your labels are all given" : now && now.labelled >= now.total ? "All done" : "Nothing to ask right now"}</h1>
       <p>{reason ?? "Every item has been dealt with."}</p>
+      {work && <OwnProgress work={work} />}
       {may("owner") && <FolderLine />}
       <div class="row">
         {now && now.skipped > 0 && (
@@ -179,7 +183,7 @@ export function LabelView() {
         Fetching the first item…
       </p>
     );
-  if (question.item === null) return <AllDone reason={question.reason} />;
+  if (question.item === null) return <AllDone reason={question.reason} work={question.work} />;
   const mayGuess = allowed.value.suggestions;
   const showGuess = suggestions.value && mayGuess;
   const guess = showGuess && said === null ? question.suggestion : null;
@@ -346,6 +350,7 @@ export function LabelView() {
           </p>
         )}
         {showGuess && guess !== null && <CalibrationLine />}
+        {question.work && <OwnProgress work={question.work} />}
       </aside>
       {dialog.value === "note" && <FlagNote note={question.note} onFlag={flagWithNote} />}
       {(dialog.value === "find" || dialog.value === "add") && <FindClass mode={dialog.value} onChoose={label} item={question.item} />}

@@ -5,10 +5,11 @@ import { Curve } from "../charts.tsx";
 import { decideElsewhere } from "../desk.ts";
 import { annotator, away, classes, counted, dialog, may, say, status, styles } from "../state.ts";
 import { trainingWords } from "../training.ts";
-import { number, percent, seconds, sentence } from "../words.ts";
-import type { ClassScore, Confusion, Person, Progress } from "../types.ts";
+import { number, percent, sentence } from "../words.ts";
+import type { ClassScore, Confusion, Progress } from "../types.ts";
 import { AgreementPanels } from "./agreement.tsx";
 import { AuditOffer, CalibrationLine, FeaturesLine } from "./notes.tsx";
+import { AssignWindow, People } from "./team.tsx";
 
 const HEADINGS: Record<string, string> = {
   start: "Just begun",
@@ -27,40 +28,6 @@ function PutBack({ what, name }: { what: "skipped" | "dont_know"; name: string }
     <button type="button" data-testid={`put-back-${name}`} onClick={putBack}>
       {may("reviewer") ? "Put back" : "Put back mine"}
     </button>
-  );
-}
-
-function People({ people }: { people: Person[] }) {
-  return (
-    <div class="scroll-x" tabIndex={0} role="region" aria-label="People">
-      <table data-testid="people">
-        <thead>
-          <tr>
-            <th>Who</th>
-            <th>Labels</th>
-            <th>Skipped</th>
-            <th>Don’t know</th>
-            <th title="Median time an answer took">Time each</th>
-            <th title="With others, on the items that both saw">Agrees</th>
-          </tr>
-        </thead>
-        <tbody>
-          {people.map((person) => (
-            <tr key={person.name}>
-              <th scope="row">
-                <span class={person.online ? "dot on" : "dot"} title={person.online ? "online" : "away"} />{" "}
-                {person.name}
-              </th>
-              <td>{number(person.labels)}</td>
-              <td>{number(person.skipped)}</td>
-              <td>{number(person.unknown)}</td>
-              <td>{person.median_seconds === null ? "–" : seconds(person.median_seconds)}</td>
-              <td>{person.agreement === null ? "–" : percent(person.agreement)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
   );
 }
 
@@ -325,7 +292,7 @@ export function ProgressView() {
           ))}
         </ul>
       </section>
-      <section class="panel people">
+      <section class="panel wide">
         <div class="panel-head">
           <h2>{may("reviewer") ? "People" : "You"}</h2>
           {may("owner") && (
@@ -335,10 +302,15 @@ export function ProgressView() {
           )}
         </div>
         {progress.people.length > 0 ? (
-          <People people={progress.people} />
+          <People people={progress.people} mayAssign={may("owner")} />
         ) : (
           <p class="faint">Nobody has labelled yet.</p>
         )}
+        {progress.notes.map((note) => (
+          <p key={note} class="faint small" data-testid="assignment-note">
+            {note}
+          </p>
+        ))}
       </section>
       <section class="panel">
         <h2>Set aside</h2>
@@ -382,6 +354,7 @@ export function ProgressView() {
           </ul>
         </section>
       )}
+      {dialog.value === "assign" && <AssignWindow />}
     </div>
   );
 }

@@ -67,6 +67,20 @@ def check_rows(name: str, values: Any, n: int) -> np.ndarray:
     return rows
 
 
+def check_among(given: Any, n: int) -> np.ndarray:
+    """A mask of the rows that are meant, by a mask of the pool or by their numbers."""
+    mask = as_array("among", given.cpu() if isinstance(given, Tensor) else given)
+    if mask.dtype == bool:
+        if mask.shape != (n,):
+            raise UnderstudyError(
+                f"among: a mask must have one entry for each of the {n} rows of the pool; got shape {mask.shape}"
+            )
+        return mask
+    found = np.zeros(n, dtype=bool)
+    found[check_rows("among", given, n)] = True
+    return found
+
+
 def check_labels(rows: np.ndarray, values: Any, n_classes: int) -> np.ndarray:
     labels = _integers("labels", values)
     if len(labels) != len(rows):

@@ -253,13 +253,17 @@ class Engine:
         self.influence_steps.append(self.posterior.join_pool(self.look(row), sign))
         self.rows.is_open[row] = sign > 0
 
-    def _record_drift(self, rows: Int[Tensor, "q"], seen: Closeup) -> None:
-        """Note how far the incrementally updated influence of some rows has drifted from its exact value."""
+    def _record_drift(self, rows: Int[Tensor, "q"], seen: Closeup, of: Bool[Tensor, "q"] | None = None) -> None:
+        """Note how far the incrementally updated influence of some rows has drifted from its exact value.
+
+        With `of`, only those rows count.
+        """
         carried = self.rows.h[rows] / self.rows.var[rows]
         exact = (seen.h / (seen.nu + seen.g))[:, 0]
         off = (carried - exact).abs_() / exact.clamp_min(EMPTY_TALLY)
         # In a nearly exhausted pool all influence is rounding error, and a refresh would not help.
-        torch.maximum(self.drift, torch.where(exact > self.least[0], off, 0.0).max(), out=self.drift)
+        counts = exact > self.least[0] if of is None else (exact > self.least[0]) & of
+        torch.maximum(self.drift, torch.where(counts, off, 0.0).max(), out=self.drift)
 
     def _merge(self) -> None:
         if not self.expected:
@@ -284,10 +288,12 @@ class Engine:
         inverse = self.rows.moments().inverse_std(self.resolution, self.least)
         return inverse / 2 if mode == "uniform" else inverse * (self.tally / self.tally.sum())
 
-    def survey(self, also: Int[Tensor, "1"] | None = None) -> Float[Tensor, "2"] | None:
+    def survey(
+        self, also: Int[Tensor, "1"] | None = None, among: Bool[Tensor, "n"] | None = None
+    ) -> Float[Tensor, "2"] | None:
         """Compute both measures of every row and return their weights."""
         if self.options.mode == "lookahead":
-            return self.lookahead(also)
+            return self.lookahead(also, among)
         self.rows.measure()
         return self.weights()
 
@@ -300,13 +306,15 @@ class Engine:
         terms = terms * weights[:, None]
         return terms.sum(0).nan_to_num(nan=-torch.inf), terms
 
-    def choose(self, watch: bool = True) -> tuple[Int[Tensor, "1"], Closeup | None]:
-        """The best row to ask for, and its close-up.
+    def choose(
+        self, watch: bool = True, among: Bool[Tensor, "n"] | None = None
+    ) -> tuple[Int[Tensor, "1"], Closeup | None]:
+        """The best row to ask for, with `among` of these rows only, and its close-up.
 
         The leaders are computed exactly, so that accumulated rounding never decides. With `watch` the drift of
         the incrementally updated influence is recorded.
         """
-        rows, u, terms, seen = self._candidates(watch)
+        rows, u, terms, seen = self._candidates(watch, among)
         # u³ is not recomputed, so it has the precision of the rows.
         which = utilities.choose(rows, u) if seen is not None else utilities.choose(rows, u, tie=self.resolution)
         self.best, self.terms = u[which], terms[:, which]
@@ -315,27 +323,28 @@ class Engine:
         self.chosen = rows[which], seen.one(which), self.posterior, self.posterior.version
         return self.chosen[:2]
 
-    def leaders(self) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
+    def leaders(self, among: Bool[Tensor, "n"] | None = None) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
         """The best askable rows and their utilities, computed exactly, best first. No row is handed out."""
-        rows, values, _, _ = self._candidates(watch=False)
+        rows, values, _, _ = self._candidates(watch=False, among=among)
         order = values.argsort(descending=True, stable=True)
         return rows[order], values[order]
 
     def _candidates(
-        self, watch: bool
+        self, watch: bool, among: Bool[Tensor, "n"] | None
     ) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"], Float[Tensor, "2 m"], Closeup | None]:
         """The leading rows, their utilities, the terms of these, and the close-up they were computed from."""
-        weights = self.survey()
+        weights = self.survey(among=among)
         if self.options.mode == "lookahead":
             assert weights is not None
             u = (self.rows.measures * weights[:, None]).sum(0).nan_to_num(nan=-torch.inf)
-            u.masked_fill_(self.rows.is_closed, -torch.inf)
+            u.masked_fill_(self.rows.closed_outside(among), -torch.inf)
             rows, values = utilities.leaders(u, EXACT_CANDIDATES, self.resolution)
             return rows, values, self.rows.measures[:, rows] * weights[:, None], None
-        rows, carried = self.rows.best(weights, EXACT_CANDIDATES, self.resolution)
+        rows, carried = self.rows.best(weights, EXACT_CANDIDATES, self.resolution, among)
         seen = self.look(rows)
         if watch:
-            self._record_drift(rows, seen)
+            # Where few rows are left, the rest of the leaders may be pending: what drifted there matters to nobody.
+            self._record_drift(rows, seen, of=None if among is None else carried > -torch.inf)
         measured = self._measure(seen, rows)
         if weights is None:
             u, terms = measured[0] * measured[1], measured
@@ -364,13 +373,15 @@ class Engine:
             return torch.stack([first, torch.zeros_like(first)])
         return torch.stack([first, self.rows.means.doubt_of(seen.mean, seen.probs, seen.scale[:, 0])])
 
-    def lookahead(self, also: Int[Tensor, "1"] | None = None) -> Float[Tensor, "2"]:
+    def lookahead(
+        self, also: Int[Tensor, "1"] | None = None, among: Bool[Tensor, "n"] | None = None
+    ) -> Float[Tensor, "2"]:
         """As `survey`, with u³ in place of u²; NaN for rows that are not candidates.
 
         u³ of a row is the expected decrease of the pool's summed calibrated entropy once its label is known.
-        With `lookahead_candidates` at most that many askable rows are tried (and `also`): half of them those with
-        the largest u¹, half those with the largest √h/(ν+g), since by Cauchy-Schwarz u³ is at most a
-        constant times that, whatever the answer. The deviation of u³ is then taken over them.
+        With `lookahead_candidates` at most that many askable rows are tried, of those in `among` (and `also`): half of
+        them those with the largest u¹, half those with the largest √h/(ν+g), since by Cauchy-Schwarz u³ is at most
+        a constant times that, whatever the answer. The deviation of u³ is then taken over them.
         """
         rows, limit = self.rows, self.options.lookahead_candidates
         rows.means.catch_up()
@@ -380,7 +391,7 @@ class Engine:
         if limit is None:
             candidates = torch.arange(n, device=rows.W.device)
         else:
-            closed = rows.is_closed[:n]
+            closed = rows.closed_outside(among)[:n]
             reach = (rows.h.clamp_min(0.0).sqrt() / rows.var).masked_fill(closed, -torch.inf)
             by_influence = rows.measures[0, :n].masked_fill(closed, -torch.inf)
             left = int((~closed).sum())

@@ -131,10 +131,14 @@ class Ledger:
             if self.is_dropped[row]:
                 raise UnderstudyError(f"row {row} was dropped from the pool; undrop() it before telling its label")
 
-    def require_left(self, n: int) -> int:
-        left = int(self.askable_mask().sum())
+    def require_left(self, n: int, among: np.ndarray | None = None) -> int:
+        """n, if so many rows may be asked for, all in all or of those that the mask `among` names."""
+        askable = self.askable_mask()
+        left = int(askable.sum() if among is None else (askable & among).sum())
         if n > left:
-            raise PoolExhausted(f"asked for {n} rows but only {left} are left to ask; ask for fewer or add items")
+            where = "" if among is None else f" among the {int(among.sum())} rows given"
+            way_out = "ask for fewer or add items" if among is None else "ask for fewer or among others"
+            raise PoolExhausted(f"asked for {n} rows but only {left} are left to ask{where}; {way_out}")
         return n
 
     def require_told(self, rows: Iterable[int]) -> None:

@@ -282,12 +282,27 @@ class Rows:
         return utilities.moments(self.measures[:, : len(self)], self.counts, self.n_in_pool)
 
     def best(
-        self, weights: Float[Tensor, "2"] | None, q: int, nearness: float
+        self,
+        weights: Float[Tensor, "2"] | None,
+        q: int,
+        nearness: float,
+        among: Bool[Tensor, "n"] | None = None,
     ) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
-        """The q best askable rows and the lowest-numbered one near the best, with their utilities (-inf: none left)."""
-        u = utilities.combine(self.measures, weights)
-        rows, values = utilities.leaders(u.masked_fill_(self.is_closed, -torch.inf), q, nearness)
+        """The q best askable rows and the lowest-numbered one near the best, with their utilities (-inf: none left).
+
+        With `among`, of these rows only.
+        """
+        u = utilities.combine(self.measures, weights).masked_fill_(self.closed_outside(among), -torch.inf)
+        rows, values = utilities.leaders(u, q, nearness)
         return rows.clamp_max_(len(self) - 1), values  # beyond the end is only padding, which is -inf
+
+    def closed_outside(self, among: Bool[Tensor, "n"] | None) -> Bool[Tensor, "padded"]:
+        """Rows that may not be asked for, padded like `is_closed`; with `among`, also all that are not among these."""
+        if among is None:
+            return self.is_closed
+        closed = self.is_closed.clone()
+        closed[: len(among)] |= ~among
+        return closed
 
     def influence(self) -> Float[Tensor, "n"]:
         """How much a label of each row reduces the ω-weighted variance of the open rows, with or without itself."""

@@ -12,6 +12,7 @@ from understudy.checks import check_flag, check_whole_number
 from understudy.core import basis as bases
 from understudy.core import state
 from understudy.core.checks import (
+    check_among,
     check_basis,
     check_device,
     check_labels,
@@ -123,25 +124,27 @@ class Surrogate:
 
     # -- asking and telling -------------------------------------------------------------------------------
 
-    def ask(self, n: int = 1) -> np.ndarray:
+    def ask(self, n: int = 1, *, among: Any = None) -> np.ndarray:
         """The next n rows to label, best first; they are pending until told, released, skipped or dropped.
 
         Each pick takes those before it into account: their influence, though not their labels, which nobody knows
-        yet.
+        yet. `among`: rows, or a mask of the pool; only these are asked for. What a label is worth stays what it is
+        worth to the whole pool.
         """
-        return self.propose(n)[0]
+        return self.propose(n, among=among)[0]
 
-    def propose(self, n: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    def propose(self, n: int = 1, *, among: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """As `ask`, and the utility of each row when it was chosen."""
-        n = self._ledger.require_left(check_whole_number("n", n, 1))
-        engine = self._ready()
-        if self.device.type == "cuda" and n >= PICKS_IN_ONE_GO and not self._ledger.pending:
+        mask = None if among is None else check_among(among, len(self))
+        n = self._ledger.require_left(check_whole_number("n", n, 1), mask)
+        engine, allowed = self._ready(), self._on_device(mask)
+        if self.device.type == "cuda" and n >= PICKS_IN_ONE_GO and not self._ledger.pending and allowed is None:
             return self._propose_in_one_go(engine, n)
         picks, values_of = [], []
         for _ in range(n):
             self._expect_pending(engine)
             engine.settle()
-            row = int(engine.choose()[0])
+            row = int(engine.choose(among=allowed)[0])
             self._ledger.pending[row] = None
             self._follow_ledger([row])
             picks.append(row)
@@ -163,16 +166,19 @@ class Surrogate:
         is_product = self.options.mode == "product"
         self._last_terms = relative_terms(engine, first, second) if is_product else (first, second)
 
-    def leaders(self, n: int = 4) -> np.ndarray:
+    def leaders(self, n: int = 4, *, among: Any = None) -> np.ndarray:
         """Up to n rows (8 at most) that are likely to be asked for next, best first. Nothing is handed out or changed.
 
-        Which rows are actually asked for depends on the labels that arrive until then.
+        Which rows are actually asked for depends on the labels that arrive until then. `among` is that of `ask`.
         """
         n = check_whole_number("n", n, 1)
+        mask = None if among is None else check_among(among, len(self))
+        if mask is not None and not (mask & self._ledger.askable_mask()).any():
+            return np.zeros(0, dtype=np.int64)
         engine = self._ready()
         self._expect_pending(engine)
         engine.settle()
-        rows, values = engine.leaders()
+        rows, values = engine.leaders(self._on_device(mask))
         found = dict.fromkeys(rows[values > -torch.inf].tolist())  # the lowest of the near-best rows may be there twice
         return np.array(list(found)[:n], dtype=np.int64)
 
@@ -549,6 +555,9 @@ class Surrogate:
 
     def _uniform(self, n: int) -> Tensor:
         return torch.full((n, self.n_classes), 1.0 / self.n_classes, dtype=self.options.torch_dtype, device=self.device)
+
+    def _on_device(self, mask: np.ndarray | None) -> Tensor | None:
+        return None if mask is None else torch.from_numpy(mask).to(self.device)
 
     def _index(self, row: int) -> Tensor:
         return torch.tensor([row], device=self.device)

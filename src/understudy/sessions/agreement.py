@@ -6,7 +6,7 @@ Labels are given as item -> annotator -> label, annotators in the order of their
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from itertools import combinations
+from itertools import combinations, permutations
 
 from understudy.errors import UnderstudyError
 from understudy.sessions.replies import Agreement, ClassAgreement, ConfusedClasses, Pair, Split
@@ -157,6 +157,15 @@ def with_others(labels: Labels) -> dict[str, float]:
                 met[name] += 1
                 alike[name] += by_name[first] == by_name[second]
     return {name: alike[name] / met[name] for name in met}
+
+
+def kappas_with_others(labels: Labels) -> dict[str, float | None]:
+    """Of each person who shares items: Cohen's kappa of theirs and others' labels, every pair of labels counted."""
+    both: dict[str, list[tuple[int, int]]] = {}
+    for by_name in labels.values():
+        for name, other in permutations(by_name, 2):
+            both.setdefault(name, []).append((by_name[name], by_name[other]))
+    return {name: cohen(pairs) for name, pairs in both.items()}
 
 
 def _with_several_answers(labels: Labels) -> dict[int, Mapping[str, int]]:

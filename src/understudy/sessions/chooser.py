@@ -1,16 +1,18 @@
 """The surrogate, kept in step with the record by its moves: which item is worth a label most."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from understudy.core.surrogate import Surrogate
-from understudy.errors import UnderstudyError
+from understudy.errors import PoolExhausted, UnderstudyError
 from understudy.sessions.record import ItemState, Move
 
 DescribeRows = Callable[[int, int, int], tuple[np.ndarray, np.ndarray]]
 # first row, count, classes: the features of these rows and the model's predictions for them
+ALL_ROWS: Final = (None,)
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,25 @@ class Chooser:
     def __init__(self, surrogate: Surrogate, describe_rows: DescribeRows) -> None:
         self.surrogate, self.describe_rows = surrogate, describe_rows
 
-    def choose(self) -> Choice:
-        """Choose the best item, which is pending from now on. PoolExhausted where none is left."""
-        rows, utilities = self.surrogate.propose()
-        return Choice(int(rows[0]), float(utilities[0]), *self.surrogate.last_terms)
+    def choose(self, in_turn: Sequence[np.ndarray | None] = ALL_ROWS) -> Choice:
+        """Choose the best item, which is pending from now on. PoolExhausted where none is left.
+
+        `in_turn`: rows to choose among, and others for when none of these is left; None: all rows.
+        """
+        for among in in_turn:
+            try:
+                rows, utilities = self.surrogate.propose(among=among)
+            except PoolExhausted:
+                continue
+            return Choice(int(rows[0]), float(utilities[0]), *self.surrogate.last_terms)
+        raise PoolExhausted("none of these rows may be asked for; choose among others")
+
+    def preview(self, n: int, in_turn: Sequence[np.ndarray | None] = ALL_ROWS) -> list[int]:
+        """Up to n items that may well be chosen next. Nothing changes."""
+        for among in in_turn:
+            if leading := self.surrogate.leaders(n, among=among).tolist():
+                return list(leading)
+        return []
 
     def settle(self) -> None:
         """Bring the surrogate up to date now rather than when somebody waits for the next item."""

@@ -12,6 +12,13 @@ from understudy.errors import Conflict, NotFound, UsageError
 from understudy.messages import list_some
 from understudy.projects.project import Project
 from understudy.projects.project_file import existing_folder, read_info, store_url_of
+from understudy.sessions.assignments import (
+    Assignment,
+    check_assignment,
+    describe_assignment,
+    read_assignment,
+    require_possible,
+)
 from understudy.sessions.log.events import Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.people import (
@@ -43,6 +50,7 @@ def possible_changes(record: Record, event: Event) -> list[Event]:
             after.apply(replace(change, seq=record.seq + 1))
     if change is None:
         return []
+    require_possible(record, after, event.data)
     if record.people.owners and not after.owners:
         raise Conflict("a project needs an owner, who may change people; make somebody else owner first")
     retired = [who for who in after.by_id if after.is_retired(who) and not record.people.is_retired(who)]
@@ -117,11 +125,11 @@ def require_person(table: PeopleTable, name: str) -> str:
     return person
 
 
-def _describe_change(table: PeopleTable, event: Event) -> str:
+def _describe_change(table: PeopleTable, event: Event, classes: Sequence[str]) -> str:
     """A change of people in a sentence, with the names of today."""
     data = event.data
     if event.kind == "undone":
-        return f"Taken back: {_describe_change(table, table.events[data['undoes']])}"
+        return f"Taken back: {_describe_change(table, table.events[data['undoes']], classes)}"
     if event.kind == "person_added":
         return f"{_quote_name(table, data['name'])} was added as {data['role']}."
     who = _quote_name(table, data["person"])
@@ -131,7 +139,7 @@ def _describe_change(table: PeopleTable, event: Event) -> str:
         return f"{who} is {data['role']} now."
     if "retired" in data:
         return f"{who} was retired." if data["retired"] else f"{who} is back."
-    return f"{who}: {' and '.join(name for name in data if name not in ('person', 'before'))} changed."
+    return f"{who} is asked for {describe_assignment(data, classes)}."
 
 
 def _quote_name(table: PeopleTable, person: str) -> str:
@@ -162,7 +170,7 @@ def show_people(record: Record, online: Collection[str]) -> PeopleList:
                 event.seq,
                 event.at,
                 None if event.annotator is None else table.name_of(event.annotator),
-                _describe_change(table, event),
+                _describe_change(table, event, record.classes),
                 reason_to_keep(record, event),
             )
             for event in changes[::-1][:MAX_CHANGES]
@@ -239,6 +247,7 @@ FORMS: Final = {  # how each change is written on the command line
     "role": "role NAME ROLE",
     "retire": "retire NAME",
     "return": "return NAME",
+    "assign": "assign NAME [share=0.5] [classes=cat,dog] [quota=200]",
     "undo": "undo",
 }
 
@@ -265,7 +274,7 @@ def change_people(source: str, words: Sequence[str], *, store: str | None = None
         stored = log.append(*events)
         for event in stored:
             record.apply(event)
-    return record, _describe_change(record.people, stored[0])
+    return record, _describe_change(record.people, stored[0], record.classes)
 
 
 @contextmanager
@@ -282,6 +291,9 @@ def _read_change(record: Record, words: Sequence[str]) -> Event:
     verb, *rest = words
     if verb not in FORMS:
         raise UsageError(f"write one of: {'; '.join(FORMS.values())}")
+    if verb == "assign" and len(rest) > 1:
+        values = check_assignment(read_assignment(rest[1:], record))
+        return Event("person_changed", data={"person": rest[0], **values})
     wanted = len(FORMS[verb].split()) - 1
     if len(rest) != wanted and not (verb == "add" and len(rest) == 1):
         raise UsageError(f"write {FORMS[verb]}")
@@ -316,18 +328,34 @@ def people_as_rows(record: Record) -> list[dict[str, Any]]:
             "role": each.role,
             "retired": each.retired,
             "labels": each.labels,
+            **_assignment_as_row(record, each.person),
             "former_names": each.former_names,
         }
         for each in show_people(record, ()).people
     ]
 
 
+def _assignment_as_row(record: Record, person: str) -> dict[str, Any]:
+    found = Assignment.from_details(record.people.by_id[person].details)
+    classes = [record.classes[number] for number in sorted(found.classes)]
+    return {"share": found.share, "classes": classes, "quota": found.quota}
+
+
 def people_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """A line for each person."""
     shown = Table(box=None, header_style="bold", pad_edge=False)
-    for title in ("person", "role", "labels", "", "formerly"):
-        shown.add_column(title, justify="right" if title == "labels" else "left")
+    for title in ("person", "role", "labels", "quota", "share", "classes", "", "formerly"):
+        shown.add_column(title, justify="right" if title in ("labels", "quota", "share") else "left")
     for row in rows:
         retired = "retired" if row["retired"] else ""
-        shown.add_row(row["name"], row["role"], f"{row['labels']:,}", retired, ", ".join(row["former_names"]))
+        shown.add_row(
+            row["name"],
+            row["role"],
+            f"{row['labels']:,}",
+            "" if row["quota"] is None else f"{row['quota']:,}",
+            "" if row["share"] is None else f"{100 * row['share']:.4g} %",
+            ", ".join(row["classes"]),
+            retired,
+            ", ".join(row["former_names"]),
+        )
     return shown

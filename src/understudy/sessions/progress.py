@@ -5,7 +5,6 @@ All but `cross_check` are called with the session's lock held.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import Final
 
 import numpy as np
@@ -28,11 +27,12 @@ def progress(
     state: SessionState,
     facts: TrainingFacts,
     *,
-    online: Sequence[str],
+    people: Sequence[Person],
     checked: Guesswork | None = None,
+    notes: Sequence[str] = (),
     only: str | None = None,
 ) -> Progress:
-    """The progress page. `checked`: what `cross_check` found, where it was needed.
+    """The progress page. `checked`: what `cross_check` found, where it was needed; `notes`: on assignments.
 
     With `only` it shows one person and nothing that others said, so that people go on deciding for themselves.
     """
@@ -49,15 +49,12 @@ def progress(
         hint=_hint(state, facts, labels, checked),
         asked_accuracy=right / judged if judged else None,
         class_counts=[record.class_counts[number] for number in range(len(record.classes))],
-        people=[
-            person
-            for person in _people(record, online, agreement.with_others(by_name))
-            if only is None or person.name == record.people.name_of(only)
-        ],
+        people=list(people),
         agreement=agreement.agreement(by_name) if only is None and is_measured else None,
         failures=[event.data["reason"] for event in record.failures],
         by_class=_by_class(state, labels),
         confusions=_confusions(state, labels),
+        notes=list(notes),
     )
 
 
@@ -155,27 +152,6 @@ def _first_influence(state: SessionState) -> float | None:
 def _had_predictions(record: Record, place: int) -> bool:
     """Whether a model is not ours: its predictions were brought along."""
     return bool(record.trainings[place].data.get("source") == "given")
-
-
-def _people(record: Record, online: Sequence[str], agreeing: dict[str, float]) -> list[Person]:
-    found = []
-    for who in record.annotators:
-        name = record.people.name_of(who)
-        events = [event for event in record.events_by_annotator.get(who, []) if event.seq not in record.undone]
-        kinds = [event.kind for event in events]
-        seconds = [event.data["seconds"] for event in events if event.data.get("seconds") is not None]
-        found.append(
-            Person(
-                name=name,
-                online=who in online,
-                labels=kinds.count("labelled"),
-                skipped=kinds.count("skipped"),
-                unknown=kinds.count("dont_know"),
-                median_seconds=median(seconds) if seconds else None,
-                agreement=agreeing.get(name),
-            )
-        )
-    return found
 
 
 # -- whether the model is better than guessing --------------------------------------------------------------

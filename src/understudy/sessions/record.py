@@ -259,6 +259,7 @@ class Record:
         self.class_news: Event | None = None  # the last that happened to classes, also that something was taken back
         self._first_classes: tuple[str, ...] = ()
         self.n_items = 0
+        self.batches: list[int] = []  # the first of all items that were added at once
         # One for each time the pool grew or the share was raised, in the order they are asked.
         self.audit_draws: list[tuple[int, ...]] = []
         self.later_audit_rows: set[int] = set()  # those that were in the pool before they became audit items
@@ -530,9 +531,10 @@ class Record:
             self._first_classes = tuple(event.data["classes"])
             self.class_table = ClassTable(self._first_classes)
             self.classes = self.class_table.names
-            self.n_items = event.data["n_items"]
+            self.batches, self.n_items = [0], event.data["n_items"]
             self._add_audit_rows(event.data["audit"])
         elif event.kind == "items_added":
+            self.batches.append(self.n_items)
             self.n_items += event.data["count"]
             self._add_audit_rows(event.data["audit"])
         elif event.kind in CLASS_KINDS:

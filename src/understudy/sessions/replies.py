@@ -27,6 +27,16 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class OwnWork:
+    """How far somebody is with what they were assigned."""
+
+    labels: int  # items that carry a label of theirs
+    quota: int | None  # labels they are asked for in all
+    done: int  # of the items that are assigned to them, those with a decision; audit items left out
+    part: int  # how many these are; 0 for none
+
+
+@dataclass(frozen=True)
 class Question:
     """An item that is leased to an annotator; `item` is null where nothing is left to ask."""
 
@@ -45,6 +55,7 @@ class Question:
     reason: str | None = None  # why there is nothing to ask, where there is nothing
     columns: list[Column] = field(default_factory=list)
     note: str = ""  # of this annotator's flag
+    work: OwnWork | None = None  # null without a quota and a part of one's own
 
 
 @dataclass(frozen=True)
@@ -381,7 +392,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Person:
-    """What one annotator did."""
+    """What one annotator did, and how far they are with what they were assigned."""
 
     name: str
     online: bool
@@ -390,6 +401,22 @@ class Person:
     unknown: int
     median_seconds: float | None
     agreement: float | None  # with others, on the items that both saw
+    kappa: float | None = None  # the same beyond chance, by Cohen: theirs and others' labels of the same items
+    skipped_share: float | None = None  # of all that they labelled, skipped or did not know; null before the first
+    unknown_share: float | None = None
+    pace: float | None = None  # labels an hour while at it: pauses of more than five minutes left out
+    pace_today: float | None = None  # null for less than a minute
+    labels_today: int = 0
+    active_seconds: float = 0.0  # that they were at it, in all
+    reviewed: int = 0  # labels of theirs that somebody else reviewed
+    review_agreement: float | None = None  # how many of these the review left as they were
+    retired: bool = False
+    share: float | None = None  # of the pool, assigned to them
+    classes: list[int] = field(default_factory=list)  # assigned to them
+    quota: int | None = None  # labels they are asked for in all
+    remaining: int | None = None  # of the quota
+    part: int = 0  # items that are assigned to them by share or class, audit items left out
+    part_done: int = 0  # those of them with a decision
 
 
 @dataclass(frozen=True)
@@ -513,6 +540,7 @@ class Progress:
     failures: list[str]  # trainings that failed, latest last
     by_class: list[ClassScore] = field(default_factory=list)  # empty while no audit item has been scored
     confusions: list[Confusion] = field(default_factory=list)  # all that are not zero, right ones too
+    notes: list[str] = field(default_factory=list)  # on assignments: what goes to everybody, and why
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
 from understudy.projects.settings import check_changes
 from understudy.sessions import people_changes, progress, views, why
+from understudy.sessions.assignments import FIELDS, Assignments, check_assignment
 from understudy.sessions.browsing import Browser
 from understudy.sessions.bulk_decisions import BulkDecision, bulk_events
 from understudy.sessions.calibrations import Audits
@@ -36,6 +37,8 @@ from understudy.sessions.log.events import BESIDE_LEASES, Ask, Event, Kind, Sour
 from understudy.sessions.log.log import AlreadyThere, EventLog
 from understudy.sessions.models import Models
 from understudy.sessions.near_copies import NearCopies
+from understudy.sessions.pace import start_of_day
+from understudy.sessions.people_progress import people_progress
 from understudy.sessions.record import Lease, Move, Replay, replay_events, require_untouched
 from understudy.sessions.replies import (
     ClassList,
@@ -79,6 +82,7 @@ ESSENCE: Final = (
     "undoes",
     "of",
     "role",
+    *FIELDS,
     *CHANGEABLE,
 )
 # data by which a call is the same
@@ -104,7 +108,8 @@ class Session:
         self.suspicious = 0  # labels that the last review found surprising
         self._cross_checked: tuple[str | None, Guesswork] | None = None  # of the model with this version
         self._near_copies = NearCopies(project.features, project.digests, self.record.settings.seed)
-        self.turns = Turns(self.record)
+        self.assignments = Assignments(self.record, lambda: self.models.probs)
+        self.turns = Turns(self.record, self.assignments)
         self._audits = Audits(self.record)
         self._log, self._clock = events, clock
         self._lock = threading.RLock()
@@ -133,9 +138,11 @@ class Session:
         check_name(annotator)
         with self._lock:
             held = [lease.item for lease in self.record.held_by(annotator)[1:]]
+            if self.assignments.is_full(annotator):
+                return [views.show_item(self.project, item) for item in held]
             audit = self.turns.next_audit(annotator) if self.turns.audit_is_due(annotator) else None
             other = [item for item in (audit, self.turns.next_second(annotator)) if item is not None]
-            likely = self.learning.chooser.surrogate.leaders(min(max(n, 1), 8)).tolist()
+            likely = self.learning.chooser.preview(min(max(n, 1), 8), self.assignments.rows_for(annotator))
             return [views.show_item(self.project, item) for item in dict.fromkeys([*held, *other, *likely])][:n]
 
     def _next(self, annotator: str) -> Question:
@@ -159,25 +166,31 @@ class Session:
         return Question(None, reason=error.public)
 
     def _ask(self, annotator: str) -> Question:
-        turns = self.turns
+        turns, rows = self.turns, self.assignments.rows_for(annotator)
+        if self.assignments.is_full(annotator):
+            return self._nothing_for(annotator)
         if turns.audit_is_due(annotator) and (item := turns.next_audit(annotator)) is not None:
             return self._lease(item, annotator, "audit")
         if (item := turns.next_second(annotator)) is not None:
             return self._lease(item, annotator, "second")
         try:
-            choice = self.learning.chooser.choose()
+            choice = self.learning.chooser.choose(rows)
         except PoolExhausted:
             if (item := turns.next_audit(annotator)) is not None:
                 return self._lease(item, annotator, "audit")
             if (item := turns.next_skipped(annotator)) is not None:
                 return self._lease(item, annotator, "again")
-            return Question(None, reason=views.reason_for_nothing(self.record, annotator))
+            return self._nothing_for(annotator)
         try:
             return self._lease(choice.item, annotator, "choice", views.reason_for_choice(self._state, choice))
         except BaseException:
             if choice.item not in self.record.leases:
                 self.learning.chooser.cancel(choice.item)
             raise
+
+    def _nothing_for(self, annotator: str) -> Question:
+        reason = self.assignments.reason_for_nothing(annotator) or views.reason_for_nothing(self.record, annotator)
+        return Question(None, reason=reason, work=self.assignments.own_work(annotator))
 
     def _lease(self, item: int, annotator: str, ask: Ask, reason: dict[str, Any] | None = None) -> Question:
         seconds = self.record.settings.lease_seconds
@@ -188,7 +201,8 @@ class Session:
 
     def _question(self, lease: Lease) -> Question:
         remaining = max(0.0, self._deadlines[lease.item] - self._clock())
-        return views.question(self._state, lease, remaining, time.time())
+        asked = views.question(self._state, lease, remaining, time.time())
+        return replace(asked, work=self.assignments.own_work(lease.annotator))
 
     def _expire(self) -> None:
         """Take back items that nobody answered in time. By the monotonic clock: the one on the wall may jump."""
@@ -324,6 +338,11 @@ class Session:
             else:
                 self._store(*people_changes.possible_changes(self.record, event))
             return people_changes.show_people(self.record, self._here)
+
+    def assign(self, person: str, values: Mapping[str, Any], annotator: str, key: str) -> PeopleList:
+        """Assign a person a `share` of the pool, `classes` or a `quota`: what is given; None takes it away."""
+        data = {"person": person, **check_assignment(values)}
+        return self.change_people(Event("person_changed", None, annotator, key, data))
 
     def decide_items(
         self, decision: BulkDecision, annotator: str, key: str, *, may_overrule: bool = True, ago: float = 0.0
@@ -601,9 +620,10 @@ class Session:
                 self._deadlines[event.item] = self._clock() + event.data["seconds"]
             self.browser.note(items)
             for item in items:
+                self.assignments.update(item)
                 self.turns.update(item)
             if event.kind == "settings_changed":
-                self.turns = Turns(self.record)
+                self.turns = Turns(self.record, self.assignments)
                 if event.data["audit"]:
                     self.models.look_up_guesses()
         if any(move.regroups for move in moves):
@@ -660,7 +680,13 @@ class Session:
         """The progress page, of all people or of `only` this one."""
         checked = self._cross_check()
         with self._lock:
-            return progress.progress(self._state, self._training, online=self._here, checked=checked, only=only)
+            people = people_progress(
+                self.record, self.assignments, online=self._here, today=start_of_day(time.time()), only=only
+            )
+            notes = self.assignments.notes() if only is None else ()
+            return progress.progress(
+                self._state, self._training, people=people, checked=checked, notes=notes, only=only
+            )
 
     def _cross_check(self) -> Guesswork | None:
         """What the labels say of each other, once for every model, where its audit items do not show it."""
@@ -720,10 +746,11 @@ class Session:
         with self._lock:
             return views.calibration_shown(self._state)
 
-    def grid(self, label: int, at_most: int = 20) -> GridOffer:
-        """The likely items of a class to confirm at once: as many as can be believed."""
+    def grid(self, label: int, at_most: int = 20, annotator: str | None = None) -> GridOffer:
+        """The likely items of a class to confirm at once: as many as can be believed, of those for this annotator."""
         with self._lock:
-            return views.grid_offer(self._state, self._require_class(label), at_most)
+            among, left = self.assignments.grid_rows(annotator)
+            return views.grid_offer(self._state, self._require_class(label), min(at_most, left), among)
 
     def history(self, annotator: str, n: int = 50) -> list[Entry]:
         check_name(annotator)

@@ -6,14 +6,15 @@ from heapq import merge
 
 from understudy.sessions import audit
 from understudy.sessions.agreement import wants_second
+from understudy.sessions.assignments import Assignments
 from understudy.sessions.record import Record
 
 
 class Turns:
     """Reads the record; keeps only the queues of items that wait for a second opinion, by the first annotator."""
 
-    def __init__(self, record: Record) -> None:
-        self.record = record
+    def __init__(self, record: Record, assignments: Assignments | None = None) -> None:
+        self.record, self.assignments = record, assignments or Assignments(record)
         self.queues: dict[str, list[tuple[int, int]]] = {}  # event and item, in the order of the events
         self.places: dict[int, tuple[str, int]] = {}  # where an item stands: in whose queue, by which event
         for item in record.labels:
@@ -69,22 +70,28 @@ class Turns:
         return audit.next_in_turn(record.audit_draws, asked, [item for item in left if item not in record.unknown])
 
     def next_second(self, annotator: str) -> int | None:
-        """An item that another annotator labelled and a second one is to label too, the earliest first."""
+        """An item that another annotator labelled and this one may label too, the earliest first."""
         of_others = [queue for name, queue in self.queues.items() if name != annotator]
         for _, item in merge(*of_others):
-            if item not in self.record.leases and not self.has_refused(annotator, item):
+            if item in self.record.leases or self.has_refused(annotator, item):
+                continue
+            if self.assignments.may_give_second(annotator, item):
                 return item
         return None
 
     def next_skipped(self, annotator: str) -> int | None:
-        """An item that somebody skipped or did not know: those of others first, then the annotator's own skips."""
+        """An item that somebody skipped or did not know: those of others first, then the annotator's own skips.
+
+        Of those that are for this annotator.
+        """
         record = self.record
         skipped, unknown = record.skipped, record.unknown
         passed = (*_in_order(skipped), *_in_order(unknown))
         by_others = [item for item in passed if not self.has_refused(annotator, item)]
         own = {item: who[annotator] for item, who in skipped.items() if annotator in who}
         mine = [item for item in sorted(own, key=lambda item: own[item]) if annotator not in unknown.get(item, ())]
-        return next((item for item in (*by_others, *mine) if _is_free(record, item)), None)
+        free = (item for item in (*by_others, *mine) if _is_free(record, item))
+        return next((item for item in free if self.assignments.may_answer(annotator, item)), None)
 
     def has_refused(self, annotator: str, item: int) -> bool:
         decisions = self.record.decisions(item)

@@ -274,11 +274,13 @@ def likely_items(state: SessionState, label: int, n: int) -> list[Likely]:
     return _as_likely(state, rows[:n], confidences[:n])
 
 
-def grid_offer(state: SessionState, label: int, at_most: int) -> GridOffer:
-    """As many of the likely items of a class as may be confirmed at once, and why not more."""
+def grid_offer(state: SessionState, label: int, at_most: int, among: np.ndarray | None = None) -> GridOffer:
+    """As many of the likely items of a class, `among` these rows, as may be confirmed at once, and why not more."""
     if state.models.version is None:
         return GridOffer([], None, 0, "There is no model yet; label items of two classes first.")
-    rows, confidences = _likely_rows(state, label)
+    if at_most == 0:
+        return GridOffer([], None, 0, "You have given as many labels as you were asked for.")
+    rows, confidences = _likely_rows(state, label, among)
     offer = _offer(state, confidences, at_most)
     items = _as_likely(state, rows[: offer.count], confidences[: offer.count])
     return GridOffer(items, offer.promised, len(rows), offer.reason)
@@ -293,11 +295,12 @@ def _offer(state: SessionState, confidences: np.ndarray, at_most: int) -> Offer:
     return make_offer(confidences, shares.max(1), shares.argmax(1) == given, at_most)
 
 
-def _likely_rows(state: SessionState, label: int) -> tuple[np.ndarray, np.ndarray]:
+def _likely_rows(state: SessionState, label: int, among: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The rows that may be asked and are likeliest of one class, the surest first, and their confidences."""
     if state.models.version is None:
         return np.zeros(0, np.int64), np.zeros(0)
     rows = state.surrogate.askable
+    rows = rows if among is None else rows[among[rows]]
     shares = shares_to_show(state.surrogate.mean[rows], state.surrogate.anchor_probs(rows))
     is_likely = shares.argmax(1) == label
     rows, shares = rows[is_likely], calibration_shown(state).apply(shares[is_likely])

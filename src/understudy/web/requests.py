@@ -10,6 +10,7 @@ from understudy.data.class_names import MAX_NAME_LENGTH, check_class
 from understudy.errors import UnderstudyError
 from understudy.learners.registry import FEATURE_LEARNERS
 from understudy.projects.settings import MAX_COLUMNS, MEANINGS, NUMBER_RANGES, WHOLE_NUMBER_RANGES
+from understudy.sessions.assignments import MAX_QUOTA
 from understudy.sessions.browsing import Sort
 from understudy.sessions.bulk_decisions import MAX_ITEMS
 from understudy.sessions.class_changes import (
@@ -305,6 +306,20 @@ class PersonChange(Act):
     role: RoleName | None = None
     retired: Annotated[
         bool | None, Field(description="Whether they may not come in any more; what they did stays.")
+    ] = None
+
+
+class PersonAssignment(Act):
+    """What is not given stays; null takes it away."""
+
+    person: Annotated[Annotator, Field(description="The name of a person, of today or a former one.")]
+    share: Annotated[float | None, Field(ge=0, le=1, description="Of the pool: others are not asked for it.")] = None
+    classes: Annotated[
+        list[ClassNumber | ClassName] | None,
+        Field(max_length=MANY, description="What the model takes for one of these is asked of its people only."),
+    ] = None
+    quota: Annotated[
+        int | None, Field(ge=1, le=MAX_QUOTA, description="Labels in all."), BeforeValidator(_whole_number)
     ] = None
 
 

@@ -17,11 +17,20 @@ from understudy.sessions.people_changes import require_person
 from understudy.sessions.replies import ChangeShown, PeopleList, PersonShown
 from understudy.sessions.session import Session
 from understudy.web.access import Access, Tries, token_in
-from understudy.web.dependencies import Anybody, Me, Owning, Ready, own_name, who_is
+from understudy.web.dependencies import Anybody, Me, Owning, Ready, class_number, own_name, who_is
 from understudy.web.error_responses import READS, WRITES, describe_statuses, error_response
 from understudy.web.live_status import LiveStatus
 from understudy.web.login_links import give_cookie
-from understudy.web.requests import Annotator, Login, NewLink, NewPerson, Nothing, PeopleUndo, PersonChange
+from understudy.web.requests import (
+    Annotator,
+    Login,
+    NewLink,
+    NewPerson,
+    Nothing,
+    PeopleUndo,
+    PersonAssignment,
+    PersonChange,
+)
 
 router = APIRouter(prefix="/api", tags=["people"])
 
@@ -174,6 +183,16 @@ def change_person(body: PersonChange, session: Ready, by: Owning, request: Reque
     found = session.change_people(Event("person_changed", None, own_name(by, body.annotator), body.key, data))
     _wake_pages(request)
     return _team(request, found)
+
+
+@router.post("/people/assign", summary="Assign people their part", responses=describe_statuses(*WRITES))
+def assign_person(body: PersonAssignment, session: Ready, by: Owning, request: Request) -> Team:
+    """Assign somebody a share of the pool, classes, or a number of labels: only what is given; null takes it away."""
+    values = body.model_dump(include={"share", "classes", "quota"}, exclude_unset=True)
+    if values.get("classes"):
+        values["classes"] = [class_number(session, each) for each in values["classes"]]
+    person = require_person(session.record.people, body.person)
+    return _team(request, session.assign(person, values, own_name(by, body.annotator), body.key))
 
 
 @router.post("/people/link", summary="Make links", responses=describe_statuses(*WRITES))

@@ -148,9 +148,12 @@ def likely(label: ClassInQuery, session: Ready, by: Annotating, n: HowMany = 20)
 
 
 @router.get("/grid", responses=NO_ITEM)
-def grid(label: ClassInQuery, session: Ready, by: Annotating, n: HowMany = 20) -> GridOffer:
+def grid(
+    label: ClassInQuery, session: Ready, by: Annotating, n: HowMany = 20, annotator: Annotator | None = None
+) -> GridOffer:
     """Likely items of one class to confirm at once, at most `n` of them, what is promised, and why not more."""
-    return session.grid(_class_in_query(session, label), n)
+    who = by.name if annotator is None else own_name(by, annotator)
+    return session.grid(_class_in_query(session, label), n, who)
 
 
 def _class_in_query(session: Session, label: str) -> int:
