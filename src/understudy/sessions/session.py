@@ -29,6 +29,7 @@ from understudy.sessions.learning import Learning
 from understudy.sessions.log.events import Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
 from understudy.sessions.models import Models
+from understudy.sessions.pool_map import PoolMap
 from understudy.sessions.record import Lease, Move, Replay, replay_events, require_untouched
 from understudy.sessions.replies import (
     ClassList,
@@ -83,6 +84,7 @@ class Session:
         self._audits = Audits(self.record)
         self._log, self._clock = events, clock
         self._lock = threading.RLock()
+        self.map = PoolMap(project, self._note_change)
         self._changed = threading.Condition()
         self._version = 1
         self._online: Counter[str] = Counter()
@@ -657,6 +659,7 @@ class Session:
     def close(self) -> None:
         """Stop training and close the log. Every decision is in it."""
         self.learning.stop()
+        self.map.stop()
         with self._lock:
             self._closed = True
             self._log.close()
