@@ -95,6 +95,8 @@ def lived(deeds: list[tuple[str, int, str, int]]) -> tuple[Story, set[int]]:
             before = len(story.events)
             gone |= {event.seq for event in story.undo(who)}
             gone |= {event.seq for event in story.events[before:]}
+        elif kind == "put_back" and label == 2:
+            story.say("put_back", item, who, what=("any", "bad", "flagged", "skipped", "dont_know")[item])
         elif kind == "put_back":
             story.say("put_back", None, who, what="skipped" if label else "dont_know")
         elif kind == "flagged":
@@ -263,6 +265,31 @@ def test_somebody_who_cannot_tell_takes_their_own_label_back_and_nobody_elses() 
     assert story.record.label_of(0) is None
     story.undo("bob")
     assert story.record.state_of(0) == ("told", 2)
+
+
+def test_a_bad_item_that_a_reviewer_puts_back_can_be_asked_again_and_bad_again_by_undo() -> None:
+    story = Story()
+    story.say("bad", 0, "bob")
+    story.say("flagged", 0, "bob", on=True, note="blurred")
+    story.say("put_back", 0, "ann", what="bad")
+    assert story.record.state_of(0) == ("open", None)
+    assert story.record.flags == {0: {"bob": "blurred"}}
+    story.say("put_back", 0, "ann", what="any")
+    assert story.record.flags == {}
+    story.undo("ann")
+    story.undo("ann")
+    assert story.record.state_of(0) == ("dropped", None)
+    assert story.record.flags == {0: {"bob": "blurred"}}
+
+
+def test_what_is_put_back_by_name_leaves_other_items_and_whoever_holds_it_alone() -> None:
+    story = Story()
+    story.say("skipped", 0, "bob")
+    story.say("skipped", 1, "bob")
+    story.say("asked", 1, "ann", lease="again", seconds=9.0)
+    story.say("put_back", 1, "ann", what="skipped")
+    assert list(story.record.skipped) == [0]
+    assert list(story.record.leases) == [1]
 
 
 def test_leases_end_with_an_answer_of_their_holder_and_of_nobody_else() -> None:

@@ -14,18 +14,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from understudy.core.ledger import Answer, Ledger
 from understudy.errors import Conflict, UnderstudyError
 from understudy.messages import count_of
 from understudy.projects.settings import Settings
 from understudy.sessions.classes import ClassTable
-from understudy.sessions.log.events import CLASS_KINDS, DECISIONS, SOURCE_ANNOTATOR, Ask, Event, Source
+from understudy.sessions.log.events import CLASS_KINDS, DECISIONS, SOURCE_ANNOTATOR, Ask, Event, PutBack, Source
 
 ItemState = Literal["open", "pending", "told", "skipped", "dropped", "audit"]  # what an item is to the surrogate
 REGROUPING = frozenset({"class_merged", "class_removed", "undone"})
 GIVES_UP_LABEL = frozenset({"dont_know", "bad"})
+NOT_ASKED_FOR = frozenset({"grid", "import", "browse"})  # where labels come from that nobody was asked for
 T = TypeVar("T")
 
 
@@ -95,9 +96,18 @@ class Decisions:
         elif event.kind == "kept":
             self.kept_as = data["label"]
         elif event.kind == "put_back":
-            (self.skipped if data["what"] == "skipped" else self.unknown).clear()
+            self._put_back(data["what"])
         if event.kind in GIVES_UP_LABEL:
             self.given.pop(who, None)
+
+    def _put_back(self, what: PutBack) -> None:
+        """Forget why the item was put aside, whoever did it."""
+        aside: dict[str, dict[str, Any]] = {
+            "skipped": self.skipped, "dont_know": self.unknown, "bad": self.bad, "flagged": self.flags,
+        }  # fmt: skip
+        for name, found in aside.items():
+            if what in (name, "any"):
+                found.clear()
 
     def settle(self, classes: ClassTable) -> None:
         """Work out what the labels come to, the classes being what they are."""
@@ -237,6 +247,10 @@ class Record:
     def decisions(self, item: int) -> Decisions:
         return self._of_item.get(item, Decisions())
 
+    def decided_items(self) -> Iterable[int]:
+        """The items about which there is or was a decision."""
+        return self._of_item.keys()
+
     def state_of(self, item: int) -> tuple[ItemState, int | None]:
         """What an item is to the surrogate, and its label where the surrogate is told it."""
         decisions = self._of_item.get(item)
@@ -333,10 +347,10 @@ class Record:
         """Whether the learner had predicted an item's label.
 
         None where there was no learner or it knew the label, and where nobody was asked: items that are confirmed many
-        at once are the easy ones, and imported ones were chosen by somebody.
+        at once are the easy ones, and imported or browsed ones were chosen by somebody.
         """
         first = next(iter(self._of_item[item].marks.values()))
-        if first.guess is None or first.source in ("grid", "import"):
+        if first.guess is None or first.source in NOT_ASKED_FOR:
             return None
         return first.guess == self.effective[item]
 
@@ -368,7 +382,7 @@ class Record:
         if event.kind == "undone":
             undone = self._decisions.get(event.data["undoes"])
             return [] if undone is None or undone.item is None else [undone.item]
-        if event.kind == "put_back":
+        if event.kind == "put_back" and event.item is None:
             return list(self.skipped if event.data["what"] == "skipped" else self.unknown)
         return [] if event.item is None else [event.item]
 
@@ -437,7 +451,7 @@ class Record:
             self._ask(event)
         elif event.kind in ("lease_expired", "released"):
             self._end_lease(event)
-        elif event.kind in DECISIONS:
+        elif event.kind in DECISIONS or (event.kind == "put_back" and event.item is not None):
             self._decide(event)
         elif event.kind == "put_back":
             self._put_backs.append(event)
@@ -482,7 +496,7 @@ class Record:
     def _decide(self, event: Event) -> None:
         assert event.item is not None
         assert event.annotator is not None
-        if event.kind not in ("flagged", "kept"):
+        if event.kind not in ("flagged", "kept", "put_back"):
             self._end_lease(event)
         decisions = self._of_item.setdefault(event.item, Decisions())
         decisions.events.append(event)

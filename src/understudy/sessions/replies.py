@@ -439,3 +439,58 @@ class ItemCard:
     bad: bool
     flagged: bool
     note: str | None
+
+
+@dataclass(frozen=True)
+class LabelGiven:
+    """One annotator's label of an item."""
+
+    by: str
+    label: int
+    at: float  # seconds since 1970
+    source: Source
+
+
+@dataclass(frozen=True)
+class FlagGiven:
+    """A flag and its note, which may be empty."""
+
+    by: str
+    note: str
+
+
+@dataclass(frozen=True)
+class BrowsedItem:
+    """An item of a list, with all that people decided about it and what the last model says.
+
+    Nothing is suggested for audit items, nor where the project's settings switch suggestions off.
+    """
+
+    item: int
+    id: str
+    kind: str
+    text: str | None  # how a text begins
+    states: list[str]  # "labelled", "unlabelled", "skipped", "unknown", "bad", "flagged", "disputed", "audit", "leased"
+    label: int | None  # the one that counts
+    labels: list[LabelGiven]  # earliest first
+    skipped_by: list[str]
+    unknown_to: list[str]
+    bad_by: list[str]
+    flags: list[FlagGiven]
+    at: float | None  # when something was last decided about it
+    held_by: str | None  # who is asked about it now
+    suggestion: int | None
+    confidence: float | None  # calibrated; null while too few items have a label to check it
+    surprise: float | None  # 1 - the last model's calibrated probability of the label
+    distance: float | None = None  # from the item that it is to be similar to
+
+
+@dataclass(frozen=True)
+class BrowsePage:
+    """A page of a list of items."""
+
+    items: list[BrowsedItem]
+    total: int  # that match
+    offset: int
+    counts: dict[str, int]  # by state, of what matches without the filter for states
+    rows: list[int]  # all that match in their order, up to 5,000, where they are asked for

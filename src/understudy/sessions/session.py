@@ -22,6 +22,8 @@ from understudy.labels.imported_labels import Imported, ImportedLabel, check_new
 from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
 from understudy.sessions import progress, views, why
+from understudy.sessions.browsing import Browser
+from understudy.sessions.bulk_decisions import BulkDecision, bulk_events
 from understudy.sessions.calibrations import Audits
 from understudy.sessions.class_changes import check_new_class, check_values, possible_change, why_gone
 from understudy.sessions.classes import CHANGEABLE
@@ -84,6 +86,7 @@ class Session:
         self._audits = Audits(self.record)
         self._log, self._clock = events, clock
         self._lock = threading.RLock()
+        self.browser = Browser(project, self.record, models, self._audits, self._lock)  # lists of items
         self.map = PoolMap(project, self._note_change)
         self._changed = threading.Condition()
         self._version = 1
@@ -243,6 +246,32 @@ class Session:
         _check_call(annotator, key)
         with self._lock:
             return self._store_and_ask([Event("put_back", None, annotator, key, {"what": what})], annotator)
+
+    def decide_items(
+        self, decision: BulkDecision, annotator: str, key: str, *, may_overrule: bool = True, ago: float = 0.0
+    ) -> Stored:
+        """Label, flag or put back several items at once; one undo takes all of it back.
+
+        `may_overrule`: whether a label has the last word on items that others labelled, as in a review.
+        """
+        decision.check()
+        _check_call(annotator, key)
+        with self._lock:
+            self._require_item(min(decision.items))
+            self._require_item(max(decision.items))
+            if decision.label is not None:
+                self._require_label(decision.label, annotator, key)
+            known = self._log.find(annotator, key)
+            if known is not None:
+                return self._store_and_ask([decision.first_event(known.item, annotator, key)], annotator)
+
+            def make_label(found: int, data: dict[str, Any]) -> Event:
+                return self._label_event(found, annotator, None, data)
+
+            events = bulk_events(
+                self.record, decision, annotator, key, make_label, may_overrule=may_overrule, when=_when(ago)
+            )
+            return self._store_and_ask(events, annotator)
 
     # -- classes ------------------------------------------------------------------------------------------
 
@@ -445,6 +474,7 @@ class Session:
             item is not None
             and undone.kind not in ("flagged", "kept")
             and undone.data.get("source") not in ("grid", "import")
+            and "batch" not in undone.data
         ):
             asked = self.record.asks.get(item)
             is_same = asked is not None and (asked.data["lease"] == "audit") == self.record.is_audit(item)
@@ -485,6 +515,7 @@ class Session:
             moves += self.record.apply(event)
             if event.kind == "asked" and event.item is not None:
                 self._deadlines[event.item] = self._clock() + event.data["seconds"]
+            self.browser.note(items)
             for item in items:
                 self.turns.update(item)
             if event.kind == "settings_changed":

@@ -1,5 +1,6 @@
 """What a client may send: every field with its type and its limits, and no field besides."""
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
@@ -9,6 +10,8 @@ from understudy.data.class_names import MAX_NAME_LENGTH, check_class
 from understudy.errors import UnderstudyError
 from understudy.learners.registry import FEATURE_LEARNERS
 from understudy.projects.settings import MEANINGS, NUMBER_RANGES, WHOLE_NUMBER_RANGES
+from understudy.sessions.browsing import Sort
+from understudy.sessions.bulk_decisions import MAX_ITEMS
 from understudy.sessions.class_changes import (
     COLOUR,
     MAX_DESCRIPTION_LENGTH,
@@ -18,6 +21,8 @@ from understudy.sessions.class_changes import (
     check_description,
     check_shortcut,
 )
+from understudy.sessions.item_columns import State
+from understudy.sessions.log.events import PutBack as PutBackWhat
 
 LAST_ITEM: Final = 2**31 - 1
 MANY: Final = 100  # items of one grid
@@ -31,6 +36,13 @@ def _only_digits(value: object) -> object:
     """A number in an address is digits: " 1", "1.0" and "1_0" are not taken for one."""
     if isinstance(value, str) and not (value.isascii() and value.isdigit() and len(value) <= 10):
         raise ValueError("must be a whole number, written in digits")
+    return value
+
+
+def _only_number(value: object) -> object:
+    """A share in an address is written in digits: not " 1", "1_0" or "nan"."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,20})?", value) is None:
+        raise ValueError("must be a number from 0 to 1, 0.5 say")
     return value
 
 
@@ -184,6 +196,29 @@ class PutBack(Act):
     what: Literal["skipped", "dont_know"]
 
 
+class OfItems(Decision):
+    """Something that is decided about many items at once."""
+
+    items: Annotated[
+        list[Item],
+        Field(min_length=1, max_length=MAX_ITEMS, json_schema_extra={"uniqueItems": True}),
+        AfterValidator(_all_differ),
+    ]
+
+
+class LabelItems(OfItems):
+    label: Annotated[ClassNumber | ClassName, Field(description="The number of a class, or its name.")]
+
+
+class FlagItems(OfItems):
+    on: bool = True
+    note: Annotated[str, Field(max_length=500, pattern=ONE_LINE)] = ""
+
+
+class PutItemsBack(OfItems):
+    what: Annotated[PutBackWhat, Field(description="Why they were put aside; any: all of these.")] = "any"
+
+
 class NewClass(Act):
     name: ClassName
     item: Annotated[
@@ -252,3 +287,38 @@ class SettingsChange(Act):
     retrain_at_most: Annotated[int | None, _within("retrain_at_most"), BeforeValidator(_whole_number)] = None
     learner: LearnerName | None = None
     suggestions: bool | None = None
+
+
+Words = Annotated[str, Field(max_length=200, description="Found whatever the case and the accents.")]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), BeforeValidator(_only_number)]
+
+
+class BrowseQuery(BaseModel):
+    """Which items are listed, and how."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    label: Annotated[
+        list[ClassName], Field(max_length=100, description="Labelled as: the number or the name of a class.")
+    ] = []
+    suggested: Annotated[list[ClassName], Field(max_length=100, description="Suggested: likewise.")] = []
+    person: Annotated[Annotator | None, Field(description="Who decided something about it.")] = None
+    state: Annotated[list[State], Field(max_length=20)] = []
+    confidence_from: Share = 0.0
+    confidence_to: Share = 1.0
+    text: Annotated[Words, Field(description="In the text, whatever the case and the accents.")] = ""
+    name: Annotated[Words, Field(description="In the name, likewise.")] = ""
+    search: Annotated[Words, Field(description="In the text or in the name, likewise.")] = ""
+    id: Annotated[str | None, Field(max_length=4096, description="Exactly this name.")] = None
+    item: ItemInPath | None = None
+    similar: Annotated[ItemInPath | None, Field(description="The nearest to this item first.")] = None
+    lasso: Annotated[
+        str, Field(max_length=4096, description="Inside this polygon on the map of the pool: x,y;x,y;x,y")
+    ] = ""
+    sort: Annotated[Sort | None, Field(description="Without it, `similarity` with `similar`, else `pool`.")] = None
+    offset: Annotated[int, Field(ge=0, le=LAST_ITEM), BeforeValidator(_only_digits)] = 0
+    limit: Annotated[HowMany, Field(description="Items of a page.")] = 60
+    only: Annotated[
+        Annotator | None, Field(description="What this annotator decided, and nothing of anybody else.")
+    ] = None
+    rows: Annotated[bool, Field(description="Whether to list the numbers of all that match, up to 5,000.")] = False

@@ -34,7 +34,7 @@ Kind = Literal[
     "bad",  # left out of everything: broken, private, off topic
     "flagged",  # on, note: to be looked at by somebody
     "kept",  # label: looked at again in a review, and right as it is
-    "put_back",  # what: "skipped" or "dont_know" items may be asked again
+    "put_back",  # what (PutBack): all skipped or not known items may be asked again; with an item, only that one
     "undone",  # undoes: the number of the event that is taken back
     "lease_expired",  # nobody answered in time
     "released",  # handed back
@@ -42,7 +42,8 @@ Kind = Literal[
     "training_failed",  # reason, until
 ]
 Ask = Literal["choice", "audit", "second", "again"]  # chosen by the surrogate, audit item, second opinion, skipped
-Source = Literal["person", "grid", "review", "import"]
+Source = Literal["person", "grid", "review", "import", "browse"]  # browse: items that somebody picked from a list
+PutBack = Literal["skipped", "dont_know", "bad", "flagged", "any"]  # what is taken away; without an item the first two
 
 SOURCE_ANNOTATOR: Final = "source"  # who labelled what came with the data
 KINDS: Final = frozenset(get_args(Kind))

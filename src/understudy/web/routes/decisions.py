@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from understudy.sessions.bulk_decisions import BulkDecision
 from understudy.sessions.classes import CHANGEABLE
 from understudy.sessions.replies import ClassList, ProjectSettings, Question, Status, Stored, Training, Undone
 from understudy.web.dependencies import By, Holding, Ready, class_number, own_name
@@ -14,12 +15,16 @@ from understudy.web.requests import (
     ClassRemoval,
     ClassUndo,
     Flag,
+    FlagItems,
     FolderChoice,
     Label,
+    LabelItems,
     Labels,
     NewClass,
     OfItem,
+    OfItems,
     PutBack,
+    PutItemsBack,
     SettingsChange,
     Who,
 )
@@ -89,6 +94,37 @@ def flag(body: Flag, session: Ready, by: By) -> Stored:
 def put_back(body: PutBack, session: Ready, by: By) -> Stored:
     """Let the items be asked again that were skipped, or that nobody knew."""
     return session.put_back(body.what, own_name(by, body.annotator), body.key)
+
+
+@router.post("/items/label")
+def label_items(body: LabelItems, session: Ready, by: By) -> Stored:
+    """Label many items at once; one undo takes all of it back.
+
+    It has the last word on items that others labelled, as in a review.
+    """
+    decision = BulkDecision("label", tuple(body.items), label=class_number(session, body.label))
+    return session.decide_items(decision, own_name(by, body.annotator), body.key, ago=body.ago)
+
+
+@router.post("/items/flag")
+def flag_items(body: FlagItems, session: Ready, by: By) -> Stored:
+    """Flag many items at once with one note, or take your own flags away; one undo takes all of it back."""
+    decision = BulkDecision("flag" if body.on else "unflag", tuple(body.items), note=body.note)
+    return session.decide_items(decision, own_name(by, body.annotator), body.key, ago=body.ago)
+
+
+@router.post("/items/bad")
+def call_items_bad(body: OfItems, session: Ready, by: By) -> Stored:
+    """Leave many items out of everything at once; one undo takes all of it back."""
+    decision = BulkDecision("bad", tuple(body.items))
+    return session.decide_items(decision, own_name(by, body.annotator), body.key, ago=body.ago)
+
+
+@router.post("/items/put-back")
+def put_items_back(body: PutItemsBack, session: Ready, by: By) -> Stored:
+    """Take away what put these items aside, whoever said it; one undo takes all of it back."""
+    decision = BulkDecision("put_back", tuple(body.items), what=body.what)
+    return session.decide_items(decision, own_name(by, body.annotator), body.key, ago=body.ago)
 
 
 @router.post("/undo")

@@ -5,7 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
+from understudy.sessions.browsing import Filter, parse_lasso
 from understudy.sessions.replies import (
+    BrowsePage,
     ClassList,
     Doubt,
     Entry,
@@ -22,7 +24,7 @@ from understudy.sessions.session import Session
 from understudy.web.dependencies import By, Holding, Ready, class_number, own_name
 from understudy.web.error_responses import READS, describe_statuses
 from understudy.web.live_status import LiveStatus
-from understudy.web.requests import Annotator, ClassName, HowMany, ItemInPath
+from understudy.web.requests import Annotator, BrowseQuery, ClassName, HowMany, ItemInPath
 
 router = APIRouter(prefix="/api", responses=describe_statuses(*READS), tags=["views"])
 NO_ITEM = describe_statuses(404)
@@ -51,6 +53,37 @@ def classes(session: Ready) -> ClassList:
 def ahead(annotator: Annotator, session: Ready, by: By, n: HowMany = 4) -> list[Shown]:
     """The items that are likely to come next, to be fetched ahead. Nothing is leased."""
     return session.preview(own_name(by, annotator), n)
+
+
+@router.get("/items", responses=NO_ITEM)
+def browse(
+    session: Ready,
+    by: By,
+    wanted: Annotated[BrowseQuery, Query()],
+) -> BrowsePage:
+    """Items by class, person, state, confidence, words or likeness, in an order, page by page; and how many match.
+
+    What is given more than once (`label`, `suggested`, `state`) is alternatives; all else must apply together.
+    """
+    only = None if wanted.only is None else own_name(by, wanted.only)
+    chosen = Filter(
+        labels=tuple(_class_in_query(session, label) for label in wanted.label),
+        suggested=tuple(_class_in_query(session, label) for label in wanted.suggested),
+        person=wanted.person,
+        states=tuple(wanted.state),
+        confidence_from=wanted.confidence_from,
+        confidence_to=wanted.confidence_to,
+        text=wanted.text,
+        name=wanted.name,
+        search=wanted.search,
+        id=wanted.id,
+        item=wanted.item,
+        similar=wanted.similar,
+        lasso=parse_lasso(wanted.lasso),
+    )
+    return session.browser.page(
+        chosen, wanted.sort, offset=wanted.offset, limit=wanted.limit, only=only, with_rows=wanted.rows
+    )
 
 
 @router.get("/items/{item}", responses=NO_ITEM)
