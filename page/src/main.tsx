@@ -14,6 +14,7 @@ import "./css/windows.css";
 import "./css/label.css";
 import "./css/cards.css";
 import "./css/pages.css";
+import "./css/map.css";
 import "./css/narrow.css";
 import type { Me, Status } from "./types.ts";
 import { sentence } from "./words.ts";
@@ -21,6 +22,7 @@ import { ClassWindow } from "./views/class_window.tsx";
 import { ExportView } from "./views/export.tsx";
 import { GridView } from "./views/grid.tsx";
 import { LabelView } from "./views/label.tsx";
+import { MapView } from "./views/map.tsx";
 import { ProgressView } from "./views/progress.tsx";
 import { ReviewView } from "./views/review.tsx";
 import { Banner, Nav, TopBar } from "./views/topbar.tsx";
@@ -33,6 +35,7 @@ const PAGES: Record<View, () => preact.JSX.Element | null> = {
   review: ReviewView,
   progress: ProgressView,
   export: ExportView,
+  map: MapView,
 };
 
 const trouble = signal<{ heading: string; words: string } | null>(null);

@@ -19,8 +19,9 @@ export const waiting = signal(0); // decisions in the outbox
 export const refusedCount = signal(0);
 
 export const VIEWS = ["label", "grid", "review", "progress", "export"] as const;
-export type View = (typeof VIEWS)[number];
-export const viewOf = (hash: string): View => VIEWS.find((each) => hash === `#/${each}`) ?? "label";
+export type View = (typeof VIEWS)[number] | "map";
+export const viewOf = (hash: string): View =>
+  ([...VIEWS, "map"] as const).find((each) => hash.split("?")[0] === `#/${each}`) ?? "label";
 export const view = signal<View>(viewOf(location.hash));
 
 export const allowed = signal({ suggestions: true }); // what the project's settings leave to each person

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from tests.sessions.small_projects import copied, opened
 from tests.waiting import wait_until
 from understudy.errors import UnderstudyError
-from understudy.sessions.pool_map import encode_colours, rows_inside
+from understudy.sessions import pool_map
+from understudy.sessions.browsing import Filter
+from understudy.sessions.pool_map import rows_inside
 from understudy.sessions.session import Session
 from understudy.sessions.training import trainer
 
@@ -56,34 +59,52 @@ def test_places_travel_as_16_bits_an_axis(session: Session) -> None:
     shown = session.map.shown()
     sent = np.frombuffer(shown.to_bytes(), "<u2").reshape(-1, 2)
     assert sent.shape == (N, 2)
-    np.testing.assert_allclose(sent / 65535, shown.points, atol=1e-5)
+    np.testing.assert_array_equal(sent / 65535, shown.points)
 
 
-def test_a_session_that_closes_ends_what_is_being_made(tmp_path: Path) -> None:
-    with opened(copied(tmp_path, n=N)) as session:
-        session.map.shown()
-        made_by = session.map
-    assert not made_by.is_being_made
-    assert list(session.project.work.glob("map-*")) == []
+@pytest.fixture
+def large(session: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A session whose pool counts as large, so that a process makes its map: here with the priority of all others."""
+    start = trainer.start_process
+    monkeypatch.setattr(pool_map, "SMALL_POOL", 0)
+    monkeypatch.setattr(trainer, "start_process", lambda folder, output, gently: start(folder, output, not gently))
+    return session
 
 
-def test_it_is_said_why_no_better_map_could_be_made(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_makes_the_map_of_a_large_pool(large: Session) -> None:
+    large.map.shown()
+    wait_until(lambda: not large.map.is_being_made)
+    assert (large.map.shown().layout, large.map.trouble) == ("neighbours", None)
+    assert [path.name for path in large.project.work.glob("map*")] == ["map"]
+
+
+def test_a_session_that_closes_ends_what_is_being_made(large: Session) -> None:
+    large.map.shown()
+    large.close()
+    assert not large.map.is_being_made
+    assert list(large.project.work.glob("map-*")) == []
+
+
+def test_it_is_said_why_no_better_map_could_be_made(large: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise UnderstudyError("no process can be started")
 
     monkeypatch.setattr(trainer, "start_process", refuse)
-    session.map.shown()
-    wait_until(lambda: not session.map.is_being_made)
-    said = session.map.describe("")
+    large.map.shown()
+    wait_until(lambda: not large.map.is_being_made)
+    said = large.map.describe("")
     assert said.layout == "axes"
-    assert said.trouble == "UnderstudyError: no process can be started"
+    assert said.trouble == "no process can be started"
 
 
-def test_a_map_that_fails_in_its_process_leaves_its_reason(session: Session) -> None:
-    session.project.features_path.rename(session.project.folder / "away")
-    session.map.shown()
-    wait_until(lambda: not session.map.is_being_made)
-    assert "cannot be read" in (session.map.trouble or "")
+def test_a_map_that_fails_in_its_process_leaves_its_reason(large: Session) -> None:
+    large.map.project = Mock(wraps=large.project, features=large.project.features)
+    large.map.project.features_path = large.project.folder / "nowhere.npy"
+    large.map.project.work = large.project.work
+    large.map.project.settings = large.project.settings
+    large.map.project.info = large.project.info
+    large.map._make()
+    assert "nowhere.npy cannot be read" in (large.map.trouble or "")
 
 
 # -- lasso ------------------------------------------------------------------------------------------------
@@ -102,21 +123,21 @@ def literal_inside(x: float, y: float, polygon: list[tuple[float, float]]) -> bo
 @pytest.mark.parametrize("corners", [3, 4, 9, 64])
 def test_inside_is_what_the_border_turns_around_an_odd_time(seed: int, corners: int) -> None:
     rng = np.random.default_rng(seed)
-    points = rng.random((300, 2)).astype(np.float32)
+    points = rng.random((300, 2))
     polygon = [(float(x), float(y)) for x, y in rng.random((corners, 2)) * 1.4 - 0.2]  # which may cross itself
     found = set(rows_inside(points, polygon).tolist())
     assert found == {row for row in range(300) if literal_inside(*points[row].tolist(), polygon)}
 
 
 def test_every_point_is_in_exactly_one_of_two_triangles_that_share_a_side() -> None:
-    grid = np.stack(np.meshgrid(np.linspace(0, 1, 21), np.linspace(0, 1, 21)), -1).reshape(-1, 2).astype(np.float32)
+    grid = np.stack(np.meshgrid(np.linspace(0, 1, 21), np.linspace(0, 1, 21)), -1).reshape(-1, 2)
     square = [(-1.0, -1.0), (2.0, -1.0), (2.0, 2.0), (-1.0, 2.0)]
     one, other = rows_inside(grid, square[:3]), rows_inside(grid, [square[0], *square[2:]])
     assert sorted([*one, *other]) == list(range(len(grid)))
 
 
 def test_less_than_a_triangle_has_nothing_inside() -> None:
-    points = np.full((3, 2), 0.5, np.float32)
+    points = np.full((3, 2), 0.5)
     assert len(rows_inside(points, [])) == 0
     assert len(rows_inside(points, [(0.0, 0.0), (1.0, 1.0)])) == 0
 
@@ -130,14 +151,10 @@ def test_a_lasso_on_a_session_finds_items_where_they_are_shown(session: Session)
     assert found.tolist() == np.flatnonzero(points[:, 0] < x).tolist()
 
 
-# -- colours ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("n_classes", "width"), [(3, 1), (255, 1), (256, 2)])
-def test_colours_are_a_plane_each_of_class_confidence_and_state(n_classes: int, width: int) -> None:
-    classes = np.array([2, -1, n_classes - 1], np.int32)
-    sent = encode_colours(classes, np.array([0.999, np.nan, 0.29]), np.array([1, 2, 64]), n_classes)
-    assert len(sent) == 3 * (width + 2)
-    planes = np.frombuffer(sent[: 3 * width], "<u1" if width == 1 else "<u2")
-    assert planes.tolist() == [2, 256**width - 1, n_classes - 1]
-    assert list(sent[3 * width :]) == [99, 255, 29, 1, 2, 64]
+def test_a_list_of_what_is_inside_a_lasso_has_exactly_these_items(session: Session) -> None:
+    session.map.shown()
+    wait_until(lambda: not session.map.is_being_made)
+    lasso = ((0.2, 0.1), (0.9, 0.3), (0.6, 0.95), (0.1, 0.6))
+    page = session.browser.page(Filter(lasso=lasso), limit=N)
+    assert 0 < len(page.items) < N
+    assert [each.item for each in page.items] == session.map.rows_inside(lasso).tolist()

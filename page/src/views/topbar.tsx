@@ -1,19 +1,18 @@
 // The numbers that are always on the page.
 import { BalanceBars, Spark } from "../charts.tsx";
 import { VIEWS, away, counted, curve, dialog, locked, refusedCount, sendAway, status, view, waiting } from "../state.ts";
-import type { View } from "../state.ts";
 import { outbox } from "../desk.ts";
 import { trainingWords } from "../training.ts";
 import { number, percent, plural } from "../words.ts";
 
-const NAMES: Record<View, string> = {
+const NAMES: Record<(typeof VIEWS)[number], string> = {
   label: "Label",
   grid: "Grid",
   review: "Review",
   progress: "Progress",
   export: "Export",
 };
-const ICONS: Record<View, string> = {
+const ICONS: Record<(typeof VIEWS)[number], string> = {
   label: "M4 4h7l9 9-7 7-9-9z M8 8h.01",
   grid: "M4 4h6v6H4z M14 4h6v6h-6z M4 14h6v6H4z M14 14h6v6h-6z",
   review: "M4 12l5 5L20 6",

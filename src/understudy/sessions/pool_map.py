@@ -14,37 +14,56 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import torch
 
 from understudy.core.features import Features
 from understudy.core.projection import first_axes, to_unit_square
+from understudy.errors import UnderstudyError
 from understudy.projects.project import Project
 from understudy.sessions.replies import MapShown
 from understudy.sessions.training import trainer
-from understudy.sessions.training.map_job import MAP, KeptMap, read_map
+from understudy.sessions.training.map_job import MAP, KeptMap, make_map, read_map
 from understudy.sessions.training.training_job import OUTPUT, RESULT, write_job
 
 Layout = Literal["axes", "neighbours"]
 STEPS: Final = 2**16 - 1  # in which a place on the map is told, along each axis
-NO_CLASS: Final = 0xFF  # for up to 255 classes; twice as wide beyond
-NO_CONFIDENCE: Final = 0xFF
+SMALL_POOL: Final = 2_000  # items whose map is made without a process of its own: about a second
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
 class MapPoints:
-    """Where every item lies, from 0 to 1 along both axes, and how these places came about."""
+    """Where every item lies, in steps, and how these places came about.
 
-    points: np.ndarray  # (n, 2) float32
+    A lasso is held against these steps too, so that it finds exactly what a page shows inside it.
+    """
+
+    steps: np.ndarray  # (n, 2) uint16, along both axes
     layout: Layout
+
+    @classmethod
+    def of(cls, places: torch.Tensor, layout: Layout) -> "MapPoints":
+        """Places of any scale, fitted into the unit square."""
+        return cls(np.round(to_unit_square(places).astype(np.float64) * STEPS).astype(np.uint16), layout)
+
+    @property
+    def points(self) -> np.ndarray:
+        """(n, 2) float64: the places, from 0 to 1."""
+        return self.steps / float(STEPS)
+
+    @cached_property
+    def tag(self) -> str:
+        """A name for these places: others have another."""
+        return tag_of(self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """x and y of each item as 16-bit numbers, the low byte first."""
-        return np.round(self.points * np.float32(STEPS)).astype("<u2").tobytes()
+        return self.steps.astype("<u2").tobytes()
 
 
 class PoolMap:
@@ -55,7 +74,6 @@ class PoolMap:
         self.trouble: str | None = None  # why no better map could be made, in a line
         self._lock = threading.Lock()
         self._shown: MapPoints | None = None
-        self._tag = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
         self._is_stopped = False
@@ -67,34 +85,34 @@ class PoolMap:
     @property
     def is_being_made(self) -> bool:
         """Whether a better map is on its way."""
-        return self._thread is not None and self._thread.is_alive()
+        with self._lock:
+            return self._thread is not None
 
     def shown(self) -> MapPoints:
         """The best map there is by now. The first call begins to make a better one, unless it is kept already."""
         with self._lock:
             if self._shown is None:
                 kept = self._read()
-                self._show(self._first_axes() if kept is None else _points_of(kept))
+                self._shown = self._first_axes() if kept is None else _points_of(kept)
                 if (kept is None or kept.is_outgrown) and not self._is_stopped:
                     self._thread = threading.Thread(target=self._make, name="map", daemon=True)
                     self._thread.start()
-            assert self._shown is not None
             return self._shown
 
-    def tag(self) -> str:
-        """A name for the places of the items as they are shown: another where they changed."""
-        self.shown()
-        return self._tag
+    def tagged_points(self) -> tuple[str, bytes]:
+        """A name for the places of the items as they are shown, another where they changed; and the places."""
+        shown = self.shown()
+        return shown.tag, shown.to_bytes()
 
     def describe(self, colours: str) -> MapShown:
         """What is shown, and the names of places and colours by which one sees that they changed."""
         shown = self.shown()
         return MapShown(
-            items=len(shown.points),
+            items=len(shown.steps),
             layout=shown.layout,
             is_being_made=self.is_being_made,
             trouble=self.trouble,
-            points=self._tag,
+            points=shown.tag,
             colours=colours,
         )
 
@@ -107,16 +125,13 @@ class PoolMap:
         with self._lock:
             self._is_stopped = True
             if self._process is not None:
-                trainer.end_process(self._process)
+                trainer.end_process(self._process.pid)
             thread = self._thread
         if thread is not None:
             thread.join()
 
-    def _show(self, points: MapPoints) -> None:
-        self._shown, self._tag = points, tag_of(points.to_bytes())
-
     def _first_axes(self) -> MapPoints:
-        return MapPoints(to_unit_square(first_axes(Features(self.project.features), self.seed)), "axes")
+        return MapPoints.of(first_axes(Features(self.project.features), self.seed), "axes")
 
     def _read(self) -> KeptMap | None:
         version = self.project.info.features_version
@@ -125,51 +140,62 @@ class PoolMap:
     def _make(self) -> None:
         """Have a better map made, and show it."""
         started = time.monotonic()
-        folder = self.project.work / f"{MAP}-{uuid.uuid4().hex[:8]}"
+        kept, trouble = None, "the map that was made cannot be read"
         try:
-            reason = self._run_process(folder)
-            kept = None if reason is not None or self._is_stopped else self._read()
-        except Exception as error:  # a thread that dies silently would leave "being made" unexplained
-            reason, kept = f"{type(error).__name__}: {' '.join(str(error).split())}", None
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        if self._is_stopped:
-            return
-        if kept is not None:
-            with self._lock:
-                self._show(_points_of(kept))
-            log.info("the map of %s items took %.0f s", f"{len(kept.places):,}", time.monotonic() - started)
+            if len(self.project.features) <= SMALL_POOL:
+                make_map(self.project.features, self._job())
+            else:
+                self._run_process()
+            kept = self._read()
+        except UnderstudyError as error:
+            trouble = str(error)
+        except Exception as error:  # a thread that dies silently would leave "being made" on the page for ever
+            trouble = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        with self._lock:
+            self._thread = None
+            if self._is_stopped:
+                return
+            if kept is not None:
+                self._shown = _points_of(kept)
+            else:
+                self.trouble = trouble
+        if kept is None:
+            log.warning("no better map could be made: %s", trouble)
         else:
-            self.trouble = reason or "the map that was made cannot be read"
-            log.warning("no better map could be made: %s", self.trouble)
-        self._thread = None
+            log.info("the map of %s items took %.0f s", f"{len(kept.places):,}", time.monotonic() - started)
         self._note_change()
 
-    def _run_process(self, folder: Path) -> str | None:
-        """Run the process that makes the map; why it failed, None where it did not."""
-        project = self.project
-        job = {
-            "kind": "map", "features": str(project.features_path.absolute()), "work": str(project.work.absolute()),
-            "version": project.info.features_version, "seed": self.seed,
-            "path": [str(Path(path).absolute()) for path in sys.path],
-        }  # fmt: skip
-        write_job(folder, job, {})
-        with (folder / OUTPUT).open("wb") as output:
-            with self._lock:
-                if self._is_stopped:
-                    return None
-                self._process = process = trainer.start_process(folder, output, gently=True)
-            code = process.wait()
-            with self._lock:
-                self._process = None
-            assert process.stdin is not None
-            process.stdin.close()
-        result = trainer.read_result(folder / RESULT)
-        return trainer.reason_for(code, folder / OUTPUT, MAP) if result is None else result.get("failed")
+    def _job(self) -> dict[str, Any]:
+        work, version = self.project.work.absolute(), self.project.info.features_version
+        return {"kind": "map", "work": str(work), "version": version, "seed": self.seed}
+
+    def _run_process(self) -> None:
+        """Let a process make the map. UnderstudyError says why it could not."""
+        features, path = self.project.features_path.absolute(), [str(Path(each).absolute()) for each in sys.path]
+        folder = self.project.work / f"{MAP}-{uuid.uuid4().hex[:8]}"
+        try:
+            write_job(folder, self._job() | {"features": str(features), "path": path}, {})
+            with (folder / OUTPUT).open("wb") as output:
+                with self._lock:
+                    if self._is_stopped:
+                        raise UnderstudyError("the session was closed")
+                    self._process = process = trainer.start_process(folder, output, gently=True)
+                assert process.stdin is not None
+                with process.stdin:  # when it closes, the process ends
+                    code = process.wait()
+                with self._lock:
+                    self._process = None
+            result = trainer.read_result(folder / RESULT)
+            if result is None or "failed" in result:
+                raise UnderstudyError(
+                    trainer.reason_for(code, folder / OUTPUT, MAP) if result is None else result["failed"]
+                )
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _points_of(kept: KeptMap) -> MapPoints:
-    return MapPoints(to_unit_square(torch.from_numpy(kept.places)), "neighbours")
+    return MapPoints.of(torch.from_numpy(kept.places), "neighbours")
 
 
 def rows_inside(points: np.ndarray, polygon: Sequence[tuple[float, float]]) -> np.ndarray:
@@ -182,30 +208,16 @@ def rows_inside(points: np.ndarray, polygon: Sequence[tuple[float, float]]) -> n
         return np.zeros(0, np.int64)
     low, high = corners.min(0), corners.max(0)
     near = np.flatnonzero(((points >= low) & (points <= high)).all(1))
-    x, y = points[near, 0].astype(np.float64), points[near, 1].astype(np.float64)
+    x, y = points[near].T
     is_inside = np.zeros(len(near), bool)
     for (x0, y0), (x1, y1) in zip(corners, np.roll(corners, -1, 0), strict=True):
-        if y0 != y1:
-            crosses = (y0 > y) != (y1 > y)
-            is_inside ^= crosses & (x < x0 + (y - y0) * (x1 - x0) / (y1 - y0))
+        if y0 == y1:
+            continue
+        if y0 > y1:  # the same side belongs to two neighbouring polygons, and no point to both of them
+            x0, y0, x1, y1 = x1, y1, x0, y0
+        crosses = (y0 > y) != (y1 > y)
+        is_inside ^= crosses & (x < x0 + (y - y0) * (x1 - x0) / (y1 - y0))
     return near[is_inside]
-
-
-def encode_colours(
-    classes: np.ndarray, confidence: np.ndarray, states: np.ndarray, n_classes: int
-) -> bytes:  # fmt: skip
-    """What the map is coloured by: for all items the class, then for all the confidence, then for all the state.
-
-    A class is one byte, or two with the low one first where there are more than 255; all bits set: none, as -1 is. A
-    confidence is a byte, in hundredths rounded down; 255: none, as nan is. A state is a byte.
-    """
-    wide = n_classes > NO_CLASS
-    shares = np.full(len(confidence), NO_CONFIDENCE, np.uint8)
-    is_known = ~np.isnan(confidence)
-    shares[is_known] = np.floor(100 * confidence[is_known] + 1e-9).astype(np.uint8)
-    return b"".join(
-        (classes.astype("<u2" if wide else "u1").tobytes(), shares.tobytes(), states.astype(np.uint8).tobytes())
-    )
 
 
 def tag_of(content: bytes) -> str:

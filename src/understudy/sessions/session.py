@@ -30,6 +30,7 @@ from understudy.sessions.classes import CHANGEABLE
 from understudy.sessions.learning import Learning
 from understudy.sessions.log.events import Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
+from understudy.sessions.map_colours import map_colours
 from understudy.sessions.models import Models
 from understudy.sessions.pool_map import PoolMap
 from understudy.sessions.record import Lease, Move, Replay, replay_events, require_untouched
@@ -88,6 +89,7 @@ class Session:
         self._lock = threading.RLock()
         self.browser = Browser(project, self.record, models, self._audits, self._lock)  # lists of items
         self.map = PoolMap(project, self._note_change)
+        self.browser.rows_inside = self.map.rows_inside
         self._changed = threading.Condition()
         self._version = 1
         self._online: Counter[str] = Counter()
@@ -622,6 +624,10 @@ class Session:
         """The likely items of a class to confirm at once: as many as can be believed."""
         with self._lock:
             return views.grid_offer(self._state, self._require_class(label), at_most)
+
+    def map_colours(self) -> tuple[str, bytes]:
+        """What the map is coloured by, and a name for it."""
+        return map_colours(self.browser.overview())
 
     def history(self, annotator: str, n: int = 50) -> list[Entry]:
         check_name(annotator)

@@ -16,7 +16,7 @@ from understudy.web.guard import Guard
 from understudy.web.live_status import LiveStatus
 from understudy.web.login_links import enter_by_link
 from understudy.web.page_files import page_files, serve_file
-from understudy.web.routes import decisions, files, people, views
+from understudy.web.routes import decisions, files, people, pool_map, views
 from understudy.web.session_holder import SessionHolder
 
 ABOUT: Final = """What `understudy label` serves. An item is a row of the pool; a class is a number or a name.
@@ -48,7 +48,7 @@ def create_app(session: Session | SessionHolder, access: Access | None = None) -
         lifespan=watched,
     )
     app.state.holder, app.state.access, app.state.live, app.state.contents = holder, rule, live, Contents()
-    for module in (decisions, views, files, people):
+    for module in (decisions, views, pool_map, files, people):
         app.include_router(module.router)
     _add_page(app, rule)
     answer_errors(app)

@@ -283,13 +283,13 @@ def _age(anchor: Path) -> tuple[str, int]:
 def _kill(run: TrainingRun) -> None:
     """End the process of a run and all that it started."""
     if run.process is not None:
-        end_process(run.process)
+        end_process(run.process.pid)
 
 
-def end_process(process: "subprocess.Popen[bytes]") -> None:
+def end_process(pid: int) -> None:
     """End a process that `start_process` started, and all that it started."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(pid, signal.SIGKILL)
 
 
 def read_result(path: Path) -> dict[str, Any] | None:
