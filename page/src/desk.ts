@@ -231,6 +231,7 @@ const asQuestion = (shown: Shown): Question => ({
   flagged: false,
   mine: null,
   reason: null,
+  note: "",
 });
 
 /** Go on with an item that is here already. */
@@ -325,10 +326,21 @@ export function flag(): void {
   const question = current();
   if (!question || !screen.value) return;
   const on = !question.flagged;
-  screen.value = { ...screen.value, question: { ...question, flagged: on } };
+  screen.value = { ...screen.value, question: { ...question, flagged: on, note: "" } };
   send("api/flag", { item: question.item, on, note: "" }, question, on ? "flag" : "no flag");
   lastWords.value = on ? "flag" : "no flag";
   announcement.value = on ? "Flagged." : "No longer flagged.";
+}
+
+/** Flag the item on the screen with a note, or give its flag another one. */
+export function flagWithNote(note: string): void {
+  const question = current();
+  if (!question || !screen.value) return;
+  const words = question.flagged ? "note" : "flag";
+  screen.value = { ...screen.value, question: { ...question, flagged: true, note } };
+  send("api/flag", { item: question.item, on: true, note }, question, words);
+  lastWords.value = words;
+  announcement.value = question.flagged ? "Note changed." : "Flagged.";
 }
 
 /** Decisions of the other views. The screen here does not wait for them. */
@@ -354,7 +366,8 @@ export function undo(): void {
     if (before && before.item === last.item) comeBack(before);
     else if (last.path === "api/flag" && screen.value) {
       const { question } = screen.value;
-      screen.value = { ...screen.value, question: { ...question, flagged: !question.flagged } };
+      const flagged = last.words === "note" ? question.flagged : !question.flagged;
+      screen.value = { ...screen.value, question: { ...question, flagged } };
       if (before) past.push(before);
     }
     announcement.value = `Undone: ${last.words}.`;

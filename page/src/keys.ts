@@ -5,6 +5,7 @@ export type Action =
   | "unknown"
   | "bad"
   | "flag"
+  | "note"
   | "undo"
   | "accept"
   | "suggest"
@@ -23,6 +24,7 @@ export const ACTIONS: { action: Action; key: string; words: string; where: "labe
   { action: "unknown", key: "u", words: "Don’t know: I cannot tell", where: "label" },
   { action: "bad", key: "x", words: "Bad item: broken, private or off topic", where: "label" },
   { action: "flag", key: "f", words: "Flag: somebody should look at it", where: "label" },
+  { action: "note", key: "Shift+f", words: "Flag with a note, or change its note", where: "label" },
   { action: "accept", key: "Enter", words: "Accept the suggestion, where one is shown", where: "label" },
   { action: "suggest", key: "s", words: "Show or hide suggestions", where: "label" },
   { action: "why", key: "w", words: "Why this one: more or less", where: "label" },

@@ -14,10 +14,12 @@ import "./css/windows.css";
 import "./css/label.css";
 import "./css/cards.css";
 import "./css/pages.css";
+import "./css/browse.css";
 import "./css/map.css";
 import "./css/narrow.css";
 import type { Me, Status } from "./types.ts";
 import { sentence } from "./words.ts";
+import { BrowseView } from "./views/browse.tsx";
 import { ClassWindow } from "./views/class_window.tsx";
 import { ExportView } from "./views/export.tsx";
 import { GridView } from "./views/grid.tsx";
@@ -31,6 +33,7 @@ import { Help, RefusedWindow, SettingsWindow } from "./views/windows.tsx";
 
 const PAGES: Record<View, () => preact.JSX.Element | null> = {
   label: LabelView,
+  browse: BrowseView,
   grid: GridView,
   review: ReviewView,
   progress: ProgressView,
@@ -42,6 +45,7 @@ const trouble = signal<{ heading: string; words: string } | null>(null);
 const started = signal(false);
 
 addEventListener("hashchange", () => {
+  if (view.value === viewOf(location.hash) && view.value === "browse") return; // another list of the same view
   view.value = viewOf(location.hash);
   dialog.value = null;
   document.getElementById("main")?.focus({ preventScroll: true });

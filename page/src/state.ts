@@ -18,7 +18,7 @@ export const away = computed(() => liveAway.value || sendAway.value !== null);
 export const waiting = signal(0); // decisions in the outbox
 export const refusedCount = signal(0);
 
-export const VIEWS = ["label", "grid", "review", "progress", "export"] as const;
+export const VIEWS = ["label", "browse", "grid", "review", "progress", "export"] as const;
 export type View = (typeof VIEWS)[number] | "map";
 export const viewOf = (hash: string): View =>
   ([...VIEWS, "map"] as const).find((each) => hash.split("?")[0] === `#/${each}`) ?? "label";
@@ -29,7 +29,7 @@ export const allowed = signal({ suggestions: true }); // what the project's sett
 /** The item that this person has now, as the server says it: one of two tabs finds by this that it is behind. */
 export const leased = signal<{ item: number; lease: number } | null>(null);
 
-export const dialog = signal<null | "help" | "settings" | "find" | "add" | "refused" | "people" | "classes">(null);
+export const dialog = signal<null | "help" | "settings" | "find" | "add" | "refused" | "people" | "classes" | "note">(null);
 
 export const toast = signal<{ words: string; tone: "calm" | "bad" } | null>(null);
 export const announcement = signal("");

@@ -21,6 +21,7 @@ export interface Question {
   flagged: boolean;
   mine: number | null;
   reason: string | null;
+  note: string;
 }
 
 export interface Stored {
@@ -263,6 +264,31 @@ export interface ItemCard extends Shown {
   bad: boolean;
   flagged: boolean;
   note: string | null;
+}
+
+export interface BrowsedItem extends Shown {
+  states: string[];
+  label: number | null;
+  labels: { by: string; label: number; at: number; source: string }[];
+  skipped_by: string[];
+  unknown_to: string[];
+  bad_by: string[];
+  flags: { by: string; note: string }[];
+  at: number | null;
+  held_by: string | null;
+  suggestion: number | null;
+  confidence: number | null;
+  surprise: number | null;
+  distance: number | null;
+}
+
+export interface BrowsePage {
+  items: BrowsedItem[];
+  total: number;
+  offset: number;
+  counts: Record<string, number>;
+  people: string[];
+  rows: number[];
 }
 
 export interface FormatCard {

@@ -18,6 +18,7 @@ from understudy.learners.calibration import Calibration
 from understudy.projects.project import Project
 from understudy.projects.settings import Settings
 from understudy.sessions.browsing import (
+    ITEMS_PER_UPDATE,
     MAX_CORNERS,
     SORTS,
     Browser,
@@ -199,8 +200,14 @@ def test_every_filter_and_order_is_what_one_finds_by_looking_at_every_item(
     assert [shown.item for shown in page.items] == expected == page.rows
     assert page.total == len(expected)
     assert page.counts == counts
+    assert page.people == sorted(who for who in PEOPLE if decided_anything(story.record, who) and only in (None, who))
     for shown in page.items:
         require_shown(story.record, browser, shown, only)
+
+
+def decided_anything(record: Record, who: str) -> bool:
+    found = [record.decisions(item) for item in range(ITEMS)]
+    return any(who in said for each in found for said in (each.marks, each.skipped, each.unknown, each.bad, each.flags))
 
 
 def require_shown(record: Record, browser: Browser, shown: BrowsedItem, only: str | None) -> None:
@@ -381,9 +388,9 @@ def test_many_items_that_changed_are_looked_at_in_turn_so_that_nobody_waits_long
 
     columns.update = update  # type: ignore[method-assign]
     assert browser.page(Filter(labels=(2,))).total == len(range(2, n, 3))
-    assert len(held) == n // 500
+    assert len(held) == n // ITEMS_PER_UPDATE
     browser.page(Filter())
-    assert len(held) == n // 500 + 1
+    assert len(held) == n // ITEMS_PER_UPDATE + 1
 
 
 # -- what cannot be listed ----------------------------------------------------------------------------------

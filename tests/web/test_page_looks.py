@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 chromium = browser.chromium
-VIEWS = ("label", "grid", "review", "progress", "export")
+VIEWS = ("label", "browse", "grid", "review", "progress", "export")
+BROWSING = ("note", "selection", "open item")
 SIZES = {"wide": (1280, 800), "narrow": (390, 844), "very narrow": (320, 568), "on its side": (844, 390)}
 EXTREMES = ("wide", "very narrow")
 QUESTIONS = (NAMELESS, STICKS_OUT, COVERS, CRUSHED, TOO_WIDE, MOVING)  # whatever the colours
@@ -127,6 +128,7 @@ def go_to_item(person: Desk, look: Look) -> None:
 
 def go_to_others(person: Desk, look: Look, views: tuple[str, ...]) -> None:
     signs = {
+        "browse": "[data-testid=found]",
         "grid": "[data-testid=class-0]",
         "review": "[data-testid=review-card], [data-testid=review-empty]",
         "progress": "[data-testid=hint]",
@@ -138,7 +140,29 @@ def go_to_others(person: Desk, look: Look, views: tuple[str, ...]) -> None:
         if view == "grid":
             person.get("class-0").click()
             person.page.locator("[data-testid=grid-tile], [data-testid=grid-empty]").first.wait_for()
+        if view == "browse":
+            look_through_browse(person, look)
         look(view)
+
+
+def look_through_browse(person: Desk, look: Look) -> None:
+    """A selection with the window for its note, and an item that is open; the list is left as it was."""
+    for pick in person.get("pick").all()[:2]:
+        pick.click()
+    person.get("flag-picked").click()
+    person.get("flag-note").fill("Is this one cut off?")
+    look("note")
+    person.press("Enter")
+    person.get("note-dialog").wait_for(state="detached")
+    look("selection")
+    person.get("pick-none").click()
+    person.page.locator(".hit-open").first.click()
+    person.get("panel-item").first.wait_for()
+    person.until_text("flag-shown", "cut off")
+    look("open item")
+    person.get("panel-undo").click()
+    person.get("flag-shown").wait_for(state="detached")
+    person.get("close-panel").click()
 
 
 def open_all_windows(person: Desk, look: Look) -> None:
@@ -192,10 +216,11 @@ def test_nothing_is_wrong_on_any_view_of_images_and_in_any_trouble(chromium: "Br
         person.get("name-input").wait_for()
         look("welcome")
         go_to_item(person, look)
-        go_to_others(person, look, ("grid", "review"))
+        go_to_others(person, look, ("browse", "grid", "review"))
         go_into_trouble(person, look)
 
-    look_at(chromium, images.url, walk, {"welcome", "label", "grid", "review", "stale", "stranded", "refused"})
+    views = {"label", "browse", *BROWSING, "grid", "review"}
+    look_at(chromium, images.url, walk, {"welcome", *views, "stale", "stranded", "refused"})
 
 
 def test_nothing_is_wrong_on_any_view_of_texts_and_in_any_window(chromium: "Browser", texts: Served) -> None:
@@ -206,7 +231,7 @@ def test_nothing_is_wrong_on_any_view_of_texts_and_in_any_window(chromium: "Brow
         person.require_calm()
 
     windows = {"help-dialog", "find-class", "classes", "add-class", "settings"}
-    look_at(chromium, texts.url, walk, {*VIEWS, *windows})
+    look_at(chromium, texts.url, walk, {*VIEWS, *BROWSING, *windows})
 
 
 def test_nothing_is_wrong_before_one_labels(chromium: "Browser", tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import {
   answered,
   decideElsewhere,
   flag,
+  flagWithNote,
   goOnHere,
   label,
   lastWords,
@@ -22,6 +23,7 @@ import { keyMap, suggestions, whyOpen } from "../settings.ts";
 import { allowed, className, classView, classes, dialog, numberOf, offered, status, waiting } from "../state.ts";
 import { likelihood, plural } from "../words.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
+import { FlagNote } from "./flag_note.tsx";
 import { CalibrationLine, FeaturesLine, FolderLine, FolderQuestion } from "./notes.tsx";
 import { WhyThisOne } from "./why.tsx";
 
@@ -30,11 +32,12 @@ const accept = () => {
   if (suggestions.value && guess != null) label(guess);
 };
 
-const DO: Partial<Record<Action, () => void>> = {
+const DO: Partial<Record<Action, () => unknown>> = {
   skip: () => put("skip"),
   unknown: () => put("dont-know"),
   bad: () => put("bad"),
   flag,
+  note: () => screen.value?.question.item != null && (dialog.value = "note"),
   undo,
   accept,
   suggest: () => (suggestions.value = !suggestions.value),
@@ -190,7 +193,14 @@ export function LabelView() {
         )}
         <div class="item-id" title={question.id ?? ""}>
           {question.id}
-          {question.flagged && <span class="flagged"> ⚑ flagged</span>}
+          {question.flagged && (
+            <>
+              <span class="flagged"> ⚑ flagged{question.note && `: ${question.note}`}</span>{" "}
+              <button type="button" class="plain" data-testid="edit-note" disabled={idle} onClick={() => (dialog.value = "note")}>
+                {question.note ? "Change the note" : "Add a note"}
+              </button>
+            </>
+          )}
         </div>
       </section>
       <div class="below">
@@ -303,6 +313,7 @@ export function LabelView() {
         )}
         {showGuess && guess !== null && <CalibrationLine />}
       </aside>
+      {dialog.value === "note" && <FlagNote note={question.note} onFlag={flagWithNote} />}
       {(dialog.value === "find" || dialog.value === "add") && <FindClass mode={dialog.value} onChoose={label} item={question.item} />}
     </div>
   );

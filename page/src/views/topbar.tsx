@@ -7,6 +7,7 @@ import { number, percent, plural } from "../words.ts";
 
 const NAMES: Record<(typeof VIEWS)[number], string> = {
   label: "Label",
+  browse: "Browse",
   grid: "Grid",
   review: "Review",
   progress: "Progress",
@@ -14,6 +15,7 @@ const NAMES: Record<(typeof VIEWS)[number], string> = {
 };
 const ICONS: Record<(typeof VIEWS)[number], string> = {
   label: "M4 4h7l9 9-7 7-9-9z M8 8h.01",
+  browse: "M10 4a6 6 0 1 0 .01 0z M15 15l5 5",
   grid: "M4 4h6v6H4z M14 4h6v6h-6z M4 14h6v6H4z M14 14h6v6h-6z",
   review: "M4 12l5 5L20 6",
   progress: "M4 19h16 M5 15l5-5 4 3 6-8",

@@ -32,6 +32,8 @@ export function Help() {
         {classRows(classes.value, map, classView.value).map(({ key, words }) => row(key, words))}
         {ACTIONS.map(({ action, words }) => row(keyOf(action, map), words))}
         {row("a … t", "Grid: take a tile out, or in again")}
+        {row("← ↑ ↓ →", "Browse: walk through the list; Enter opens an item, Space selects it, Shift+Space all up to it")}
+        {row("Ctrl+a", "Browse: select the whole page; Escape closes the item, then gives the selection up")}
       </dl>
       <p class="faint">
         Some items are random audit items, which measure the model: they are never trained on, and have no suggestion.

@@ -9,6 +9,7 @@ the review, which leaves each label out, takes longer and finds more.
 
 import re
 import threading
+import time
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -43,10 +44,11 @@ RowsInside = Callable[[Polygon], np.ndarray]  # the rows inside a polygon on a m
 MAX_PAGE: Final = 200  # items
 MAX_CORNERS: Final = 64  # of a lasso
 MAX_SHORT_TEXT: Final = 400  # characters of a text in a list
-ITEMS_PER_UPDATE: Final = 500  # looked at again while the lock is held: about two milliseconds
+ITEMS_PER_UPDATE: Final = 200  # looked at again while the lock is held: a millisecond or two
 ROWS_PER_BLOCK: Final = 8192
 STRUCK: Final = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe"})
 # letters with an accent that Unicode does not take apart
+MAX_DISTANCES: Final = 4  # items whose distances to all others are remembered
 NEAREST_EXACT: Final = 1000  # of the most similar items, whose distances are subtracted rather than multiplied out
 
 
@@ -80,6 +82,7 @@ class _Facts:
     is_hidden: np.ndarray  # (c,): classes that are not offered
     audit_rows: tuple[int, ...]
     becomes: tuple[int | None, ...]
+    people: list[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +112,7 @@ class Browser:
         self._columns: dict[str | None, ItemColumns] = {None: ItemColumns(record)}
         self._computing = threading.Lock()
         self._suggestions: tuple[np.ndarray, Calibration, _Suggestions] | None = None
-        self._distances: tuple[int, int, np.ndarray] | None = None  # to an item, in a pool of this size
+        self._distances: dict[tuple[int, int], np.ndarray] = {}  # from an item, in a pool of this size
         self._folded: dict[str, list[str]] = {}
         self._name_ranks: np.ndarray | None = None
 
@@ -159,6 +162,7 @@ class Browser:
             total=len(rows),
             offset=offset,
             counts=counts,
+            people=facts.people,
             rows=rows[:MAX_ITEMS].tolist() if with_rows else [],
         )
 
@@ -190,6 +194,7 @@ class Browser:
                     columns = self._columns[only] = ItemColumns(self.record, only)
                 if columns.update(ITEMS_PER_UPDATE):
                     return self._copy(columns, wanted)
+            time.sleep(0)  # whoever waits for the lock has it now
 
     def _copy(self, columns: ItemColumns, wanted: Filter) -> _Facts:
         record, probs = self.record, self.models.probs
@@ -202,6 +207,7 @@ class Browser:
             is_hidden=np.array([each.hidden or each.gone is not None for each in record.class_table.classes], bool),
             audit_rows=record.audit_rows,
             becomes=tuple(record.class_table.becomes),
+            people=columns.people,
         )
 
     # -- what matches -------------------------------------------------------------------------------------
@@ -293,10 +299,12 @@ class Browser:
         """(n,): the distance of the features of every item from those of one."""
         features = self.project.features
         with self._computing:
-            known = self._distances
-            if known is None or known[:2] != (item, len(features)):
-                known = self._distances = (item, len(features), distances_from(features, item))
-            return known[2]
+            asked = item, len(features)
+            if asked not in self._distances:
+                while len(self._distances) >= MAX_DISTANCES:
+                    del self._distances[next(iter(self._distances))]
+                self._distances[asked] = distances_from(features, item)
+            return self._distances[asked]
 
     # -- suggestions --------------------------------------------------------------------------------------
 

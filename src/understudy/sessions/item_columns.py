@@ -82,6 +82,11 @@ class ItemColumns:
         found = self._by_person.get(person, set())
         return np.fromiter(found, np.int64, len(found))
 
+    @property
+    def people(self) -> list[str]:
+        """Who decided something about any item, by name."""
+        return sorted(person for person, items in self._by_person.items() if items)
+
     def _make_copy(self) -> Columns:
         states = self._states.copy()
         states[(states & (BIT["labelled"] | BIT["bad"])) == 0] |= BIT["unlabelled"]

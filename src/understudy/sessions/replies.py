@@ -33,6 +33,7 @@ class Question:
     flagged: bool = False
     mine: int | None = None  # what this annotator said of it before, after an undo or in a review
     reason: str | None = None  # why there is nothing to ask, where there is nothing
+    note: str = ""  # of this annotator's flag
 
 
 @dataclass(frozen=True)
@@ -493,4 +494,5 @@ class BrowsePage:
     total: int  # that match
     offset: int
     counts: dict[str, int]  # by state, of what matches without the filter for states
+    people: list[str]  # who decided anything about any item
     rows: list[int]  # all that match in their order, up to 5,000, where they are asked for

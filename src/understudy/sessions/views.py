@@ -119,6 +119,7 @@ def question(state: SessionState, lease: Lease, remaining: float, now: float) ->
         confidence=confidence,
         flagged=lease.annotator in decisions.flags,
         mine=None if mine is None else mine.label,
+        note=decisions.flags.get(lease.annotator, ""),
     )
 
 
