@@ -85,7 +85,7 @@ export function legend(
   return last.map((key) => ({
     key,
     count: counts.get(key) ?? 0,
-    name: key === NOTHING ? (by === "class" ? "no label or suggestion" : "no confidence") : nameOf(key, by, classes.name),
+    name: key === NOTHING ? (by === "class" ? "none yet" : "none") : nameOf(key, by, classes.name),
     colour: showOn(paper, key === NOTHING ? GREY : colourOf(key, by, classes.colour)),
   }));
 }

@@ -1,11 +1,13 @@
-// The ways to look at the items of a list, where there is more than one.
+// The ways to look at many items: as a list, and on the map.
 import { view } from "../state.ts";
 import type { View } from "../state.ts";
 
-const TABS: { view: View; href: string; words: string }[] = [{ view: "browse", href: "#/browse", words: "List" }];
+const TABS: { view: View; href: string; words: string }[] = [
+  { view: "browse", href: "#/browse", words: "List" },
+  { view: "map", href: "#/map", words: "Map" },
+];
 
 export function ListTabs() {
-  if (TABS.length < 2) return null;
   return (
     <nav class="list-tabs" aria-label="Ways to look at the items">
       {TABS.map((tab) => (

@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Failure, get } from "../api.ts";
+import { NOTHING as EVERYTHING, hashOf } from "../browse.ts";
 import { Thumb } from "../item.tsx";
 import { NOTHING, cssOf, legend, rgbOf } from "../map_colours.ts";
 import type { ColourBy, Group, Rgb } from "../map_colours.ts";
@@ -13,7 +14,7 @@ import { theme } from "../settings.ts";
 import { announcement, className, offered, status, styles } from "../state.ts";
 import type { ItemCard } from "../types.ts";
 import { likelihood, number, plural, sentence } from "../words.ts";
-import { BrowseTabs } from "./browse_tabs.tsx";
+import { ListTabs } from "./list_tabs.tsx";
 import { MapCanvas } from "./map_canvas.tsx";
 import type { MapHandle } from "./map_canvas.tsx";
 
@@ -61,6 +62,7 @@ export function MapView() {
       setChosen(item === null ? null : { item, isPinned });
   };
   const inside = useMemo(() => (data && lasso.length ? data.places.countInside(lasso) : 0), [data, lasso]);
+  useEffect(() => setLasso([]), [data?.shown.points]); // the items lie elsewhere now
   const take = (corners: Corner[]) => {
     setLasso(corners);
     setLassoing(false);
@@ -69,11 +71,11 @@ export function MapView() {
   };
   return (
     <div class="view map-view" data-testid="map" data-layout={data?.shown.layout}>
-      <BrowseTabs on="map" />
       <h1 class="unseen">Map of the items</h1>
       {data && dots && groups ? (
         <>
-          <div class="map-tools" role="group" aria-label="Map">
+          <div class="map-tools">
+            <ListTabs />
             <div class="map-ways" role="group" aria-label="Colour by">
               {WAYS.map(([way, name]) => (
                 <button
@@ -99,6 +101,35 @@ export function MapView() {
             >
               Lasso
             </button>
+            {lasso.length > 0 && (
+              <div class="map-found" role="status" data-testid="map-found">
+                <b>{plural(inside, "item")} inside</b>
+                {inside > 0 && (
+                  <a class="button main" data-testid="map-list" href={hashOf({ ...EVERYTHING, lasso: lassoText(lasso) })}>
+                    Open as a list
+                  </a>
+                )}
+                <button type="button" data-testid="map-clear" onClick={() => setLasso([])}>
+                  Clear
+                </button>
+              </div>
+            )}
+          </div>
+          <div class="map-place">
+            <MapCanvas
+              places={data.places}
+              dots={dots}
+              rim={colours.ink}
+              takes={(item) => only === null || groups[item] === only}
+              isLassoing={isLassoing}
+              lasso={lasso}
+              onLasso={take}
+              chosen={chosen}
+              onChoose={choose}
+              onOpen={(item) => (location.hash = hashOf({ ...EVERYTHING, open: item }))}
+              handle={handle}
+              card={chosen && <Card key={chosen.item} item={chosen.item} data={data} />}
+            />
             <div class="map-zooms">
               <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => handle.current?.zoomBy(1.6)}>
                 +
@@ -110,34 +141,7 @@ export function MapView() {
                 All
               </button>
             </div>
-            {lasso.length > 0 && (
-              <div class="map-found" role="status" data-testid="map-found">
-                <b>{plural(inside, "item")} inside</b>
-                {inside > 0 && (
-                  <a class="button main" data-testid="map-list" href={`#/browse?lasso=${lassoText(lasso)}`}>
-                    Open as a list
-                  </a>
-                )}
-                <button type="button" data-testid="map-clear" onClick={() => setLasso([])}>
-                  Clear
-                </button>
-              </div>
-            )}
           </div>
-          <MapCanvas
-            places={data.places}
-            dots={dots}
-            rim={colours.ink}
-            takes={(item) => only === null || groups[item] === only}
-            isLassoing={isLassoing}
-            lasso={lasso}
-            onLasso={take}
-            chosen={chosen}
-            onChoose={choose}
-            onOpen={(item) => (location.hash = `#/browse?item=${item}`)}
-            handle={handle}
-            card={chosen && <Card key={chosen.item} item={chosen.item} data={data} />}
-          />
           <Legend keys={keys} by={by} only={only} onOnly={setOnly} />
           <p class="map-line faint" data-testid="map-line">
             {lineOn(data)}
@@ -145,9 +149,12 @@ export function MapView() {
           <Numbers data={data} />
         </>
       ) : (
-        <p class="centre faint" role="status">
-          {trouble ? sentence(trouble) : "The map is being drawn…"}
-        </p>
+        <>
+          <ListTabs />
+          <p class="centre faint" role="status">
+            {trouble ? sentence(trouble) : "The map is being drawn…"}
+          </p>
+        </>
       )}
     </div>
   );
@@ -266,7 +273,7 @@ function Card({ item, data }: { item: number; data: MapData }) {
         {data.planes.isLabelled(item) ? "labelled" : label === NOTHING ? "" : "suggested"} {stateWords(data, item)}
       </span>
       {found && <span class="faint map-card-id">{found.id}</span>}
-      <a class="button map-open" href={`#/browse?item=${item}`}>
+      <a class="button map-open" href={hashOf({ ...EVERYTHING, open: item })}>
         Open
       </a>
     </>

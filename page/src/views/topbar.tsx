@@ -32,7 +32,7 @@ export function Nav({ below = false }: { below?: boolean }) {
           key={each}
           href={`#/${each}`}
           data-testid={below ? `thumb-${each}` : `nav-${each}`}
-          aria-current={each === view.value ? "page" : undefined}
+          aria-current={each === view.value || (each === "browse" && view.value === "map") ? "page" : undefined}
           onClick={() => {
             view.value = each;
             document.getElementById("main")?.focus({ preventScroll: true }); // also where it is open already
