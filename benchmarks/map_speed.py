@@ -3,8 +3,8 @@
     python benchmarks/map_speed.py [--out benchmarks/results/map-speed.json]
 
 Chromium without a graphics card: WebGL is computed by the processor (SwiftShader), which is the slow case. The page is
-that of a small project, its map is made up: 60,000 items in clusters, and ten for a frame that is all but empty. A frame
-lasts from one animation frame to the next, each with a turn of the wheel.
+that of a small project, its map is made up: 60,000 items in clusters, and ten for a frame that is all but empty. A
+frame lasts from one animation frame to the next, each with a turn of the wheel.
 """
 
 import argparse

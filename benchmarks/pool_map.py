@@ -3,8 +3,8 @@
     python benchmarks/pool_map.py [--file FEATURES.npz ...] [--out FILE]
 
 On the digits, and on an array X in each file. The share of kept neighbours and the trustworthiness are of the 15
-nearest, on a random sample of items against all of them; both are 1 for a perfect map. Trustworthiness asks how far from
-an item those really are that the map shows as its neighbours.
+nearest, on a random sample of items against all of them; both are 1 for a perfect map. Trustworthiness asks how far
+from an item those really are that the map shows as its neighbours.
 """
 
 import argparse

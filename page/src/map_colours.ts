@@ -41,7 +41,7 @@ export class Planes {
 
   constructor(bytes: ArrayBuffer, count: number) {
     const width = count === 0 ? 1 : bytes.byteLength / count - 2;
-    if (width !== 1 && width !== 2) throw new Error(`${bytes.byteLength} bytes are no colours of ${count} items`);
+    if (width !== 1 && width !== 2) throw new Error(`${bytes.byteLength} bytes cannot be the colours of ${count} items`);
     const view = new DataView(bytes);
     const none = 256 ** width - 1;
     this.classes = Int32Array.from({ length: count }, (_, item) => {
@@ -104,7 +104,7 @@ function colourOf(key: number, by: ColourBy, own: (n: number) => string | null |
   return mix(rgbOf(OF_CLASSES[key % OF_CLASSES.length] ?? ""), round === 1 ? [255, 255, 255] : [0, 0, 0], round ? 0.35 : 0);
 }
 
-/** "#1f77b4" as three numbers; grey where it is no colour. */
+/** "#1f77b4" as three numbers; grey where it is something else. */
 export function rgbOf(hex: string): Rgb {
   const digits = /^#([0-9a-f]{6})$/i.exec(hex)?.[1];
   if (!digits) return GREY;

@@ -124,7 +124,7 @@ describe("colours", () => {
     expect([...planes.classes]).toEqual([1, NOTHING, 0, 1]);
     const wide = Uint8Array.from([44, 1, 255, 255, 95, 255, 1, 0]);
     expect([...new Planes(wide.buffer, 2).classes]).toEqual([300, NOTHING]);
-    expect(() => new Planes(bytes.buffer, 5)).toThrow("no colours of 5 items");
+    expect(() => new Planes(bytes.buffer, 5)).toThrow("cannot be the colours of 5 items");
   });
 
   it("group items by class, confidence and state", () => {

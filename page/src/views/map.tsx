@@ -129,18 +129,19 @@ export function MapView() {
               onOpen={(item) => (location.hash = hashOf({ ...EVERYTHING, open: item }))}
               handle={handle}
               card={chosen && <Card key={chosen.item} item={chosen.item} data={data} />}
-            />
-            <div class="map-zooms">
-              <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => handle.current?.zoomBy(1.6)}>
-                +
-              </button>
-              <button type="button" aria-label="Zoom out" title="Zoom out (-)" onClick={() => handle.current?.zoomBy(1 / 1.6)}>
-                −
-              </button>
-              <button type="button" title="The whole map (0)" data-testid="map-whole" onClick={() => handle.current?.whole()}>
-                All
-              </button>
-            </div>
+            >
+              <div class="map-zooms">
+                <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => handle.current?.zoomBy(1.6)}>
+                  +
+                </button>
+                <button type="button" aria-label="Zoom out" title="Zoom out (-)" onClick={() => handle.current?.zoomBy(1 / 1.6)}>
+                  −
+                </button>
+                <button type="button" title="The whole map (0)" data-testid="map-whole" onClick={() => handle.current?.whole()}>
+                  All
+                </button>
+              </div>
+            </MapCanvas>
           </div>
           <Legend keys={keys} by={by} only={only} onOnly={setOnly} />
           <p class="map-line faint" data-testid="map-line">

@@ -1,6 +1,6 @@
 // The map itself: what wheel, mouse, fingers and keys do to it. What it shows and leads to is in map.tsx.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { Ref } from "preact";
+import type { ComponentChildren, Ref } from "preact";
 import type { Rgb } from "../map_colours.ts";
 import { drawingOn } from "../map_drawing.ts";
 import type { Dots, Drawing } from "../map_drawing.ts";
@@ -29,7 +29,8 @@ export interface MapCanvasProps {
   onChoose: (item: number | null, isPinned: boolean) => void;
   onOpen: (item: number) => void;
   handle: Ref<MapHandle>;
-  card: preact.ComponentChildren;
+  card: ComponentChildren;
+  children: ComponentChildren; // over the map, and under the card
 }
 
 export function MapCanvas(props: MapCanvasProps) {
@@ -246,6 +247,7 @@ export function MapCanvas(props: MapCanvasProps) {
         {props.chosen && <circle ref={marker} class="map-marker" r="11" />}
         {byKeys && <path class="map-cross" d="M-9 0H9M0 -9V9" />}
       </svg>
+      {props.children}
       {props.chosen && (
         <div ref={card} class={props.chosen.isPinned ? "map-card pinned" : "map-card"} data-testid="map-card" data-item={props.chosen.item}>
           {props.card}

@@ -87,7 +87,8 @@ def nearest_neighbours(
     for queries, candidates in groups:
         B = X[candidates]
         squares = B.square().sum(1)
-        for some in queries.split(QUERIES_PER_BLOCK):
+        for part in block_slices(len(queries), QUERIES_PER_BLOCK):
+            some = queries[part]
             Q = X[some]
             gaps = torch.addmm(squares, Q, B.T, alpha=-2.0)  # |b|² - 2 q·b
             gaps.masked_fill_(candidates == some[:, None], torch.inf)
@@ -107,8 +108,9 @@ def _groups(
     seeds = sample.X[torch.from_numpy(np.sort(rng.permutation(len(sample))[:n_cells]))]
     centres = run_lloyd(sample, seeds, max_iterations=CELL_STEPS).centres
     own = torch.cat([assign_block(X[some], centres)[0] for some in block_slices(n, QUERIES_PER_BLOCK)])
-    members = torch.argsort(own, stable=True).split(torch.bincount(own, minlength=n_cells).tolist())
-    sizes = np.array([len(rows) for rows in members])
+    sizes = torch.bincount(own, minlength=n_cells).numpy()
+    ends, in_order = sizes.cumsum(), torch.argsort(own, stable=True)
+    members = [in_order[end - size : end] for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)]
     for cell, near in enumerate(torch.cdist(centres, centres).argsort(1).numpy()):
         if sizes[cell]:
             enough = int(np.searchsorted(sizes[near].cumsum(), k + 1)) + 1

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from understudy.core.blocks import block_slices
 from understudy.core.features import Features
 from understudy.core.neighbour_graph import (
     Edges,
@@ -37,6 +38,7 @@ LARGEST_MOVE = 4.0  # along an axis, by one pull or push
 SMALLEST = 1e-12  # square of a distance
 SOFTENING = 1e-3  # so that two rows in one place do not push each other to infinity
 START_SPREAD = 3.0  # standard deviation of the wider axis at the start
+ROWS_PER_PLACING = 512
 PLACED_BY = 5  # neighbours that say where a new row belongs
 
 ReportEpoch = Callable[[int, int], None]
@@ -114,7 +116,8 @@ def place_rows(features: Features, placed: Float[Tensor, "m 2"], seed: int) -> F
     known = X[:m]
     squares, k = known.square().sum(1), min(PLACED_BY, m)
     found = []
-    for Q in X[m:].split(512):
+    for some in block_slices(n - m, ROWS_PER_PLACING):
+        Q = X[m:][some]
         gaps, rows = torch.addmm(squares, Q, known.T, alpha=-2.0).topk(k, largest=False)
         distances = (gaps + Q.square().sum(1)[:, None]).clamp_min_(0.0).sqrt_()
         weights = 1.0 / (distances + 1e-6 * (1.0 + distances.mean()))

@@ -66,7 +66,7 @@ class MapPoints:
         return self.steps.astype("<u2").tobytes()
 
 
-class PoolMap:
+class ItemMap:
     """The map of a project's pool. Making a better one begins when the map is first wanted."""
 
     def __init__(self, project: Project, note_change: Callable[[], None]) -> None:

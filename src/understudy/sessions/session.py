@@ -32,7 +32,7 @@ from understudy.sessions.log.events import Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
 from understudy.sessions.map_colours import map_colours
 from understudy.sessions.models import Models
-from understudy.sessions.pool_map import PoolMap
+from understudy.sessions.pool_map import ItemMap
 from understudy.sessions.record import Lease, Move, Replay, replay_events, require_untouched
 from understudy.sessions.replies import (
     ClassList,
@@ -88,7 +88,7 @@ class Session:
         self._log, self._clock = events, clock
         self._lock = threading.RLock()
         self.browser = Browser(project, self.record, models, self._audits, self._lock)  # lists of items
-        self.map = PoolMap(project, self._note_change)
+        self.map = ItemMap(project, self._note_change)
         self.browser.rows_inside = self.map.rows_inside
         self._changed = threading.Condition()
         self._version = 1

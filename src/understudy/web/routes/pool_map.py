@@ -19,7 +19,7 @@ BYTES: Final[dict[int | str, dict[str, Any]]] = {
 
 
 @router.get("", responses=describe_statuses(*READS))
-def shown(session: Ready, by: By) -> MapShown:  # noqa: ARG001
+def describe_map(session: Ready, by: By) -> MapShown:  # noqa: ARG001
     """Which map is shown, whether a better one follows, and names of places and colours that change when they do."""
     return session.map.describe(session.map_colours()[0])
 
