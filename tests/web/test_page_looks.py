@@ -175,6 +175,7 @@ def look_through_browse(person: Desk, look: Look) -> None:
     look("note")
     person.press("Enter")
     person.get("note-dialog").wait_for(state="detached")
+    person.get("toast").wait_for(state="detached")
     look("selection")
     person.get("pick-none").click()
     person.page.locator(".hit-open").first.click()
@@ -184,6 +185,7 @@ def look_through_browse(person: Desk, look: Look) -> None:
     person.get("panel-undo").click()
     person.get("flag-shown").wait_for(state="detached")
     person.get("close-panel").click()
+    person.get("toast").wait_for(state="detached")
 
 
 def open_all_windows(person: Desk, look: Look) -> None:

@@ -359,7 +359,7 @@ export function BrowseView() {
                 tabIndex={-1}
                 onClick={(event) => (event.shiftKey ? pickTo(shown.item) : toggle(shown.item))}
               >
-                {picked.has(shown.item) ? "✓" : ""}
+                <span class="box">{picked.has(shown.item) ? "✓" : ""}</span>
               </button>
             </li>
           ))}
