@@ -52,6 +52,7 @@ class WarmProcess:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket
 
     def start_training(self, folder: Path, output: BinaryIO, gently: bool) -> ForkedProcess:
         """Stands in for `start_process`."""

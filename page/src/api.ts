@@ -28,7 +28,9 @@ async function detailOf(answer: Response): Promise<string> {
   return `the server answered ${answer.status}`;
 }
 
-async function answered<T>(path: string, init: RequestInit, timeout: number): Promise<T> {
+const asJson = (answer: Response): Promise<unknown> => answer.json();
+
+async function answered<T>(path: string, init: RequestInit, timeout: number, read = asJson): Promise<T> {
   let answer: Response;
   try {
     answer = await fetch(path, {
@@ -42,7 +44,7 @@ async function answered<T>(path: string, init: RequestInit, timeout: number): Pr
   }
   if (answer.ok) {
     try {
-      return (await answer.json()) as T;
+      return (await read(answer)) as T;
     } catch {
       throw new Failure("away", "the answer broke off");
     }
@@ -54,6 +56,10 @@ async function answered<T>(path: string, init: RequestInit, timeout: number): Pr
 
 export function get<T>(path: string, timeout = 20_000): Promise<T> {
   return answered<T>(path, {}, timeout);
+}
+
+export function getBytes(path: string, timeout = 60_000): Promise<ArrayBuffer> {
+  return answered<ArrayBuffer>(path, {}, timeout, (answer) => answer.arrayBuffer());
 }
 
 export function post<T>(path: string, body: unknown, timeout = 15_000): Promise<T> {

@@ -37,6 +37,7 @@ import "./css/cards.css";
 import "./css/pages.css";
 import "./css/projects.css";
 import "./css/browse.css";
+import "./css/map.css";
 import "./css/narrow.css";
 import type { Me, Status } from "./types.ts";
 import { sentence } from "./words.ts";
@@ -45,6 +46,7 @@ import { ClassWindow } from "./views/class_window.tsx";
 import { ExportView } from "./views/export.tsx";
 import { GridView } from "./views/grid.tsx";
 import { LabelView } from "./views/label.tsx";
+import { MapView } from "./views/map.tsx";
 import { PeopleWindow } from "./views/people_window.tsx";
 import { ProgressView } from "./views/progress.tsx";
 import { ReviewView } from "./views/review.tsx";
@@ -60,6 +62,7 @@ const PAGES: Record<View, () => preact.JSX.Element | null> = {
   review: ReviewView,
   progress: ProgressView,
   export: ExportView,
+  map: MapView,
 };
 
 const trouble = signal<{ heading: string; words: string } | null>(null);

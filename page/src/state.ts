@@ -35,21 +35,21 @@ export const waiting = signal(0); // decisions in the outbox
 export const refusedCount = signal(0);
 
 export const VIEWS = ["label", "browse", "grid", "review", "progress", "export"] as const;
-export type View = (typeof VIEWS)[number];
+export type View = (typeof VIEWS)[number] | "map"; // the map is a tab of Browse
 // An address is #/VIEW, #/VIEW/PART or #/VIEW/PART?QUERY.
 const pathOf = (hash: string) => hash.replace(/^#\//, "").split("?")[0]?.split("/") ?? [];
-export const viewOf = (hash: string): View => VIEWS.find((each) => each === pathOf(hash)[0]) ?? "label";
+export const viewOf = (hash: string): View => [...VIEWS, "map" as const].find((each) => each === pathOf(hash)[0]) ?? "label";
 export const partOf = (hash: string) => pathOf(hash)[1] ?? "";
 export const queryOf = (hash: string) => hash.split("?")[1] ?? "";
 export const view = signal<View>(viewOf(location.hash));
 export const part = signal(partOf(location.hash)); // which tab of the view, where it has some
 export const query = signal(queryOf(location.hash)); // what the view is to show, where one can choose
 
-const NEEDED: Partial<Record<View, Role>> = { review: "reviewer", export: "owner" };
+const NEEDED: Partial<Record<View, Role>> = { map: "reviewer", review: "reviewer", export: "owner" };
 /** The views that this person's role leaves to them. */
 export const views = computed(() => VIEWS.filter((each) => may(NEEDED[each] ?? "annotator")));
-/** The view that is shown: that of the address, if it is one of them. */
-export const viewShown = computed<View>(() => (views.value.includes(view.value) ? view.value : "label"));
+/** The view that is shown: that of the address, if the role leaves it to them. */
+export const viewShown = computed<View>(() => (may(NEEDED[view.value] ?? "annotator") ? view.value : "label"));
 
 export const allowed = signal({ suggestions: true, copies: false }); // what the project's settings leave to each person
 

@@ -234,6 +234,15 @@ export interface GridOffer {
   reason: string;
 }
 
+export interface MapShown {
+  items: number;
+  layout: string;
+  is_being_made: boolean;
+  trouble: string | null;
+  points: string;
+  colours: string;
+}
+
 export interface CurvePoint {
   labels: number;
   accuracy: number | null;

@@ -94,7 +94,7 @@ class Desk:
         self.errors: list[str] = []
         self.hosts: set[str] = set()
         page.set_default_timeout(WAIT)
-        page.on("console", lambda said: self.errors.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("console", lambda said: self.errors.append(said.text) if _is_fault(said.type, said.text) else None)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
 
@@ -202,6 +202,11 @@ def another_tab(context: "BrowserContext", url: str) -> Desk:
     page = context.new_page()
     page.add_init_script(NOTE_ALL)
     return Desk(page, url)
+
+
+def _is_fault(kind: str, words: str) -> bool:
+    """Whether the page is to blame for what the console says; not for the pace of a machine without a graphics card."""
+    return kind in ("error", "warning") and "GL Driver Message (OpenGL, Performance" not in words
 
 
 def exactly(words: str) -> re.Pattern[str]:

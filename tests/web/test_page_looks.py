@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 chromium = browser.chromium
 VIEWS = ("label", "browse", "grid", "review", "progress", "export")
-BROWSING = ("note", "selection", "open item")
+BROWSING = ("note", "selection", "open item", "map", "lasso")
 SIZES = {"wide": (1280, 800), "narrow": (390, 844), "very narrow": (320, 568), "on its side": (844, 390)}
 EXTREMES = ("wide", "very narrow")
 QUESTIONS = (NAMELESS, STICKS_OUT, COVERS, CRUSHED, TOO_WIDE, MOVING)  # whatever the colours
@@ -142,6 +142,7 @@ def go_to_others(person: Desk, look: Look, views: tuple[str, ...]) -> None:
             person.page.locator("[data-testid=grid-tile], [data-testid=grid-empty]").first.wait_for()
         if view == "browse":
             look_through_browse(person, look)
+            look_through_map(person, look)
         look(view)
 
 
@@ -160,6 +161,26 @@ def go_to_disputes(person: Desk, look: Look) -> None:
     person.get("toast").wait_for(state="detached")
     look("settled")
     person.press("Enter")
+
+
+def look_through_map(person: Desk, look: Look) -> None:
+    """The map in colours and in numbers, and with a lasso; then the list again."""
+    person.get("tab-map").click()
+    person.page.locator("[data-testid=map][data-layout=neighbours]").wait_for()
+    person.get("map-numbers").locator("summary").click()
+    look("map")
+    person.get("map-lasso").click()
+    box = person.get("map-canvas").bounding_box()
+    assert box is not None
+    for turn, (x, y) in enumerate([(0.1, 0.1), (0.9, 0.1), (0.9, 0.9), (0.1, 0.9)]):
+        person.page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+        if turn == 0:
+            person.page.mouse.down()
+    person.page.mouse.up()
+    person.get("map-list").wait_for()
+    look("lasso")
+    person.get("tab-browse").click()
+    person.get("found").first.wait_for()
 
 
 def look_through_browse(person: Desk, look: Look) -> None:

@@ -1,11 +1,14 @@
-// The ways to look at the items of a list, where there is more than one.
-import { view } from "../state.ts";
+// The ways to look at many items: as a list, and on the map.
+import { may, view } from "../state.ts";
 import type { View } from "../state.ts";
 
-const TABS: { view: View; href: string; words: string }[] = [{ view: "browse", href: "#/browse", words: "List" }];
+const TABS: { view: View; href: string; words: string }[] = [
+  { view: "browse", href: "#/browse", words: "List" },
+  { view: "map", href: "#/map", words: "Map" },
+];
 
 export function ListTabs() {
-  if (TABS.length < 2) return null;
+  if (!may("reviewer")) return null; // the map shows what everybody said
   return (
     <nav class="list-tabs" aria-label="Ways to look at the items">
       {TABS.map((tab) => (

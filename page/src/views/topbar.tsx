@@ -6,7 +6,7 @@ import { outbox } from "../desk.ts";
 import { trainingWords } from "../training.ts";
 import { number, percent, plural } from "../words.ts";
 
-const NAMES: Record<View, string> = {
+const NAMES: Record<Exclude<View, "map">, string> = {
   label: "Label",
   browse: "Browse",
   grid: "Grid",
@@ -14,7 +14,7 @@ const NAMES: Record<View, string> = {
   progress: "Progress",
   export: "Export",
 };
-const ICONS: Record<View, string> = {
+const ICONS: Record<Exclude<View, "map">, string> = {
   label: "M4 4h7l9 9-7 7-9-9z M8 8h.01",
   browse: "M10 4a6 6 0 1 0 .01 0z M15 15l5 5",
   grid: "M4 4h6v6H4z M14 4h6v6h-6z M4 14h6v6H4z M14 14h6v6h-6z",
@@ -34,7 +34,7 @@ export function Nav({ below = false }: { below?: boolean }) {
           key={each}
           href={`#/${each}`}
           data-testid={below ? `thumb-${each}` : `nav-${each}`}
-          aria-current={each === viewShown.value ? "page" : undefined}
+          aria-current={each === viewShown.value || (each === "browse" && viewShown.value === "map") ? "page" : undefined}
           onClick={() => {
             view.value = each;
             document.getElementById("main")?.focus({ preventScroll: true }); // also where it is open already

@@ -93,6 +93,16 @@ class _Suggestions:
     confidence: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """What is known of every item at one moment. The arrays are others' too: read them only."""
+
+    columns: Columns
+    suggested: np.ndarray  # (n,): the class that is suggested; NO_LABEL for none
+    confidence: np.ndarray  # (n,): how surely; nan for none
+    n_classes: int  # that there ever were
+
+
 class Browser:
     """The lists of a session. `note` is called with its lock held, by what follows the record."""
 
@@ -110,6 +120,12 @@ class Browser:
         """Something was decided about these items, or taken back."""
         for columns in self._columns.values():
             columns.note(items)
+
+    def overview(self) -> Overview:
+        """What is known of every item now, found without holding up who labels."""
+        facts = self._facts(Filter(), None)
+        found = self._suggest(facts)
+        return Overview(facts.columns, found.best, found.confidence, len(facts.is_hidden))
 
     # -- a page -------------------------------------------------------------------------------------------
 

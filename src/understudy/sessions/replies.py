@@ -347,6 +347,18 @@ class Copies:
 
 
 @dataclass(frozen=True)
+class MapShown:
+    """The map of the pool: what is shown, and names of the items' places and colours that change when they do."""
+
+    items: int
+    layout: str  # "axes": along the principal axes; "neighbours": neighbours lie together
+    is_being_made: bool  # a better one, which follows
+    trouble: str | None  # why there is none
+    points: str  # of GET /api/map/points
+    colours: str  # of GET /api/map/colours
+
+
+@dataclass(frozen=True)
 class CurvePoint:
     """A model's accuracy on the audit items."""
 

@@ -35,10 +35,12 @@ from understudy.sessions.disputes import Wanted, list_disputes, require_disputed
 from understudy.sessions.learning import Learning
 from understudy.sessions.log.events import BESIDE_LEASES, Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
+from understudy.sessions.map_colours import map_colours
 from understudy.sessions.models import Models
 from understudy.sessions.near_copies import NearCopies
 from understudy.sessions.pace import start_of_day
 from understudy.sessions.people_progress import people_progress
+from understudy.sessions.pool_map import ItemMap
 from understudy.sessions.record import Lease, Move, Replay, replay_events, require_untouched
 from understudy.sessions.replies import (
     ClassList,
@@ -114,6 +116,8 @@ class Session:
         self._log, self._clock = events, clock
         self._lock = threading.RLock()
         self.browser = Browser(project, self.record, models, self._audits, self._lock)  # lists of items
+        self.map = ItemMap(project, self._note_change)
+        self.browser.rows_inside = self.map.rows_inside
         self._changed = threading.Condition()
         self._version = 1
         self._online: Counter[str] = Counter()
@@ -752,6 +756,10 @@ class Session:
             among, left = self.assignments.grid_rows(annotator)
             return views.grid_offer(self._state, self._require_class(label), min(at_most, left), among)
 
+    def map_colours(self) -> tuple[str, bytes]:
+        """What the map is coloured by, and a name for it."""
+        return map_colours(self.browser.overview())
+
     def history(self, annotator: str, n: int = 50) -> list[Entry]:
         check_name(annotator)
         with self._lock:
@@ -825,6 +833,7 @@ class Session:
     def close(self) -> None:
         """Stop training and close the log. Every decision is in it."""
         self.learning.stop()
+        self.map.stop()
         with self._lock:
             self._closed = True
             self._log.close()

@@ -17,7 +17,7 @@ from understudy.web.guard import Guard
 from understudy.web.live_status import LiveStatus
 from understudy.web.login_links import enter_by_link
 from understudy.web.page_files import page_files, serve_file
-from understudy.web.routes import decisions, files, people, views
+from understudy.web.routes import decisions, files, people, pool_map, views
 from understudy.web.session_holder import SessionHolder
 
 ABOUT: Final = """What `understudy label` serves. An item is a row of the pool; a class is a number or a name.
@@ -54,7 +54,7 @@ def create_app(session: Session | SessionHolder, access: Access | None = None) -
     )
     app.state.holder, app.state.access, app.state.live, app.state.contents = holder, rule, live, Contents()
     app.state.is_listed = False  # whether it is one of several, which have a list
-    for module in (decisions, views, files, people):
+    for module in (decisions, views, pool_map, files, people):
         declare_roles(module.router)
         app.include_router(module.router)
     require_roles(app)

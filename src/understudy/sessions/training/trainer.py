@@ -256,9 +256,9 @@ class Trainer:
             raise UnderstudyError(
                 f"training took longer than {self.time_limit:g} s and was ended; choose a quicker learner"
             )
-        result = _read_result(folder / RESULT)
+        result = read_result(folder / RESULT)
         if result is None:
-            raise UnderstudyError(_reason_for(code, folder / OUTPUT))
+            raise UnderstudyError(reason_for(code, folder / OUTPUT))
         if "failed" in result:
             raise UnderstudyError(result["failed"])
         return result
@@ -306,13 +306,19 @@ def _age(anchor: Path) -> tuple[str, int]:
 
 
 def _kill(run: TrainingRun) -> None:
-    """End a process and all that it started."""
+    """End the process of a run and all that it started."""
     if run.process is not None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(run.process.pid, signal.SIGKILL)
+        end_process(run.process.pid)
 
 
-def _read_result(path: Path) -> dict[str, Any] | None:
+def end_process(pid: int) -> None:
+    """End a process that `start_process` started, and all that it started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def read_result(path: Path) -> dict[str, Any] | None:
+    """What a process left of how it went; None where it left nothing that can be read."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -320,14 +326,14 @@ def _read_result(path: Path) -> dict[str, Any] | None:
     return result if isinstance(result, dict) else None
 
 
-def _reason_for(code: int, output: Path) -> str:
+def reason_for(code: int, output: Path, what: str = "training") -> str:
     """Why a process left no result: how it ended, and its last words."""
     if code == -signal.SIGKILL:
-        how = "the training process was killed, perhaps because memory ran out"
+        how = f"the {what} process was killed, perhaps because memory ran out"
     elif code < 0:
-        how = f"the training process was ended by {signal.Signals(-code).name}"
+        how = f"the {what} process was ended by {signal.Signals(-code).name}"
     else:
-        how = f"the training process ended with {code} and left no result"
+        how = f"the {what} process ended with {code} and left no result"
     with suppress(OSError):
         lines = output.read_bytes()[-MAX_OUTPUT_BYTES:].decode(errors="replace").strip().splitlines()
         if lines:

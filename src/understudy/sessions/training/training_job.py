@@ -1,9 +1,9 @@
 """What a training process does, from the job that a folder describes to its result. `training_process.py` starts it.
 
 It fits the learner, predicts the whole pool, and makes the surrogate's next anchor; where predictions are given, only
-the anchor. `result.json` comes last and says how it went. The process has one thread, and with `--gently` low
-priority, so that those who label do not notice it. With `--watched` it ends when its standard input closes, which is
-when its parent dies.
+the anchor. A job may also ask for the set-up alone, or for a map of the pool. `result.json` comes last and says how it
+went. The process has one thread, and with `--gently` low priority, so that those who label do not notice it. With
+`--watched` it ends when its standard input closes, which is when its parent dies.
 """
 
 import json
@@ -35,6 +35,7 @@ from understudy.learners.registry import make_feature_learner
 from understudy.messages import reason_of
 from understudy.sessions.training.array_folders import can_be_read, read_about, read_arrays, write_arrays
 from understudy.sessions.training.artifacts import Artifacts, Predictions
+from understudy.sessions.training.map_job import make_map
 
 JOB, INPUTS, RESULT, OUTPUT = "job.json", "inputs", "result.json", "output.txt"
 SETUP, JOBS, ANCHORS = "setup", "jobs", "anchors"
@@ -93,6 +94,9 @@ def _do_job(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
     sys.path += [path for path in job["path"] if path not in sys.path]
     started = time.monotonic()
     features = read_features(Path(job["features"]))
+    if job["kind"] == "map":
+        make_map(features, job)
+        return {"seconds": time.monotonic() - started}
     setup = Path(job["work"]) / SETUP
     make_setup(features, setup, job["n_classes"], job["surrogate"])
     if job["kind"] == "setup":
