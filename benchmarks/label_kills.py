@@ -1,6 +1,7 @@
-"""A labelling server, killed again and again while four people label, differ, settle and change classes.
+"""A labelling server, killed again and again while an owner, a reviewer and two annotators work on one pool.
 
-Is every answer there, once?
+They label, differ, settle, flag and put back many items at once, change classes and get new names. Is all of it there,
+once?
 
     python benchmarks/label_kills.py --kills 50 --labels 2000 --out benchmarks/results/soak-label.json
     python benchmarks/label_kills.py --postgres --out benchmarks/results/soak-label-postgres.json
@@ -10,13 +11,14 @@ With `--postgres` a cluster of its own is started and the log is there.
 The server is a process of its own, ended by SIGKILL with all that it started. Clients go on pressing: a call that gets
 no answer is sent again with its key. An engine that never dies follows the log in this process. After every restart the
 server, which has replayed the log, and that engine are asked which item comes next; at the end, what the classes are,
-and which items are disputed and settled.
+which items are disputed and settled, and who there is.
 """
 
 import argparse
 import json
 import os
 import platform
+import re
 import secrets
 import signal
 import socket
@@ -47,7 +49,13 @@ from understudy.sessions.training.array_folders import read_arrays
 from understudy.sessions.training.trainer import find_anchor
 
 N, D, CLASSES = 3_000, 24, 6
-MAY_BE_REFUSED = ("undo", "labels", "settle", "classes/change", "classes/merge", "classes/remove", "classes/undo")
+MAY_BE_REFUSED = (
+    "undo", "labels", "settle", "classes/change", "classes/merge", "classes/remove", "classes/undo", "people/change",
+    "items/label", "items/flag", "items/bad", "items/put-back",
+)  # fmt: skip
+ROLES = {"client 0": "owner", "client 1": "reviewer", "client 2": "annotator", "client 3": "annotator"}
+PROBE = "probe"  # who asks for the next item after every restart
+MOST_AT_ONCE = 30  # items
 START = "from understudy.cli import main; main()"
 
 
@@ -72,17 +80,23 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
         self.starts: list[float] = []
+        self.tokens: dict[str, str] = {}
+
+    def headers(self, name: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.tokens[name]}"}
 
     def start(self) -> None:
         command = [sys.executable, "-c", START, "label", str(self.folder / "pool.npz"), "--no-browser",
                    "--port", str(self.port), "--classes", ",".join(f"class {c}" for c in range(CLASSES)),
                    "--learner", "quick", "--basis-size", "100",
+                   "--annotators", ",".join(f"{name}:{role}" for name, role in {**ROLES, PROBE: "owner"}.items()),
                    *(["--store", self.store] if self.store else [])]  # fmt: skip
         begun = time.perf_counter()
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(
-            command, start_new_session=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+        with (self.folder / "server.txt").open("ab") as said:
+            self.process = subprocess.Popen(
+                command, start_new_session=True, env=environment, stdout=said, stderr=subprocess.PIPE
+            )
         with httpx.Client(timeout=5) as http:  # to make one takes longer than to ask
             while not self._is_ready(http):
                 if self.process.poll() is not None:
@@ -91,8 +105,13 @@ class Server:
         self.starts.append(time.perf_counter() - begun)
 
     def _is_ready(self, http: httpx.Client) -> bool:
+        if not self.tokens:  # the links are said once, by the first start
+            said = (self.folder / "server.txt").read_text()
+            self.tokens = dict(re.findall(r"^  (.+?): \S+\?token=(\S+)", said, re.MULTILINE))
+            return False
         try:
-            return bool(http.get(f"{self.url}/api/status").json()["phase"] == "ready")
+            status = http.get(f"{self.url}/api/status", headers=self.headers(PROBE))
+            return bool(status.json()["phase"] == "ready")
         except (httpx.HTTPError, ValueError, KeyError):
             return False
 
@@ -128,7 +147,12 @@ class Client(threading.Thread):
         while True:
             self.gate.wait()
             try:
-                answer = http.post(f"{self.server.url}/api/{path}", json={"annotator": self.name, **body}, timeout=10)
+                answer = http.post(
+                    f"{self.server.url}/api/{path}",
+                    json={"annotator": self.name, **body},
+                    headers=self.server.headers(self.name),
+                    timeout=10,
+                )
             except httpx.HTTPError:
                 self.again += 1
                 time.sleep(0.05)
@@ -160,7 +184,9 @@ class Client(threading.Thread):
             next_one: dict[str, Any] = undone["next"] if undone else self.call(http, "next", {})
             return next_one
         if die < 0.07:
-            self.change_classes(http, key, int(self.rng.integers(CLASSES)))
+            if ROLES[self.name] != "owner" or self.rng.random() < 0.3:
+                return self.decide_many(http, key)
+            self.change_classes_or_people(http, key, int(self.rng.integers(CLASSES)))
             same: dict[str, Any] = self.call(http, "next", {})
             return same
         if die < 0.19:
@@ -185,7 +211,8 @@ class Client(threading.Thread):
 
     def differ_or_settle(self, http: httpx.Client, key: str) -> dict[str, Any]:
         """Label an item otherwise than somebody did; or settle one on which people differ."""
-        disputes = http_get(http, self, "disputes?state=disputed&n=20")["disputes"]
+        may_settle = ROLES[self.name] != "annotator"
+        disputes = http_get(http, self, "disputes?state=disputed&n=20")["disputes"] if may_settle else []
         label = int(self.rng.integers(CLASSES))
         if disputes and self.rng.random() < 0.7:
             path, kind, item = "settle", "settled", int(self.rng.choice([found["item"] for found in disputes]))
@@ -199,8 +226,32 @@ class Client(threading.Thread):
             self.labels += kind == "labelled"
         return answer["next"] if answer else self.call(http, "next", {})
 
-    def change_classes(self, http: httpx.Client, key: str, number: int) -> None:
-        """Rename, merge or remove a class, or take back what somebody did to one; most of it is taken back."""
+    def decide_many(self, http: httpx.Client, key: str) -> dict[str, Any]:
+        """Flag, label, call bad or put back many items in one call."""
+        items = self.rng.choice(N, int(self.rng.integers(2, MOST_AT_ONCE)), replace=False).tolist()
+        ways: list[tuple[str, dict[str, Any]]] = [
+            ("items/flag", {"items": items, "note": key}),
+            ("items/bad", {"items": items[:3]}),
+            ("items/label", {"items": items[:8], "label": int(self.rng.integers(CLASSES))}),
+        ]
+        if ROLES[self.name] != "annotator":
+            aside = http_get(http, self, "items?state=bad&state=flagged&state=skipped&limit=200")["items"]
+            ways.append(("items/put-back", {"items": [found["item"] for found in aside] or items, "what": "any"}))
+        path, body = ways[int(self.rng.integers(len(ways)))]
+        answer = self.call(http, path, {**body, "key": key})
+        if answer:  # otherwise there was nothing to do
+            self.stored[key] = ("many", None, None)
+        return answer["next"] if answer else self.call(http, "next", {})
+
+    def change_classes_or_people(self, http: httpx.Client, key: str, number: int) -> None:
+        """Rename, merge or remove a class, or take back what somebody did to one; most of it is taken back.
+
+        Or give an annotator another name: they go on by the one that they know.
+        """
+        if self.rng.random() < 0.15:
+            if self.call(http, "people/change", {"person": "client 3", "name": f"{key} third", "key": key}):
+                self.stored[key] = ("people", None, None)
+            return
         changes = http_get(http, self, "classes")["changes"]
         done = [change["seq"] for change in changes if change["kept"] is None]
         ways: list[tuple[str, dict[str, Any]]] = [
@@ -220,7 +271,7 @@ def http_get(http: httpx.Client, client: Client, path: str) -> dict[str, Any]:
     while True:
         client.gate.wait()
         try:
-            answer = http.get(f"{client.server.url}/api/{path}", timeout=10)
+            answer = http.get(f"{client.server.url}/api/{path}", headers=client.server.headers(client.name), timeout=10)
         except httpx.HTTPError:
             time.sleep(0.05)
             continue
@@ -289,16 +340,16 @@ class NeverDied:
         return int(leaders[0]) if len(leaders) else None
 
 
-def probe(server: Server, engine: NeverDied, number: int) -> tuple[bool, int] | None:
+def probe(server: Server, engine: NeverDied) -> tuple[bool, int] | None:
     """Whether the restarted server and the engine that never died choose the same item.
 
     None where it cannot be told: it is an audit item, or a model came between.
     """
     engine.catch_up()
     swaps, expected = engine.swaps, engine.best()
-    name = f"probe {number}"
-    asked = httpx.post(f"{server.url}/api/next", json={"annotator": name}, timeout=None).json()
-    httpx.post(f"{server.url}/api/release", json={"annotator": name}, timeout=None).raise_for_status()
+    who, known = {"annotator": PROBE}, server.headers(PROBE)
+    asked = httpx.post(f"{server.url}/api/next", json=who, headers=known, timeout=None).json()
+    httpx.post(f"{server.url}/api/release", json=who, headers=known, timeout=None).raise_for_status()
     engine.catch_up()
     if asked["ask"] != "choice" or engine.swaps > swaps:
         return None
@@ -311,7 +362,7 @@ def measure(kills: int, labels: int, store: str | None, seed: int, folder: Path,
     server.start()
     engine = NeverDied(folder, store)
     labelled: list[int] = []
-    clients = [Client(f"client {i}", server, truth, gate, enough, labelled) for i in range(4)]
+    clients = [Client(name, server, truth, gate, enough, labelled) for name in ROLES]
     gate.set()
     for client in clients:
         client.start()
@@ -329,7 +380,7 @@ def measure(kills: int, labels: int, store: str | None, seed: int, folder: Path,
         gate.clear()
         time.sleep(0.1)  # calls under way notice that nobody answers
         server.start()
-        probes.append(probe(server, engine, number))
+        probes.append(probe(server, engine))
         if say:
             print(f"kill {number + 1}: at {aim} labels, next item {probes[-1]}", flush=True)
         gate.set()
@@ -341,8 +392,9 @@ def measure(kills: int, labels: int, store: str | None, seed: int, folder: Path,
         client.join()
     check(clients)
     engine.catch_up()
-    order = httpx.get(f"{server.url}/api/status", timeout=None).json()["class_order"]
-    disputes = httpx.get(f"{server.url}/api/disputes", timeout=None).json()
+    known = server.headers(PROBE)
+    order = httpx.get(f"{server.url}/api/status", headers=known, timeout=None).json()["class_order"]
+    disputes = httpx.get(f"{server.url}/api/disputes", headers=known, timeout=None).json()
     server.kill()
     return verdict(server, clients, engine, probes, kills, order, disputes)
 
@@ -350,7 +402,8 @@ def measure(kills: int, labels: int, store: str | None, seed: int, folder: Path,
 def let_train(server: Server, gate: threading.Event) -> None:
     """Hold the clients until the training that runs is over."""
     gate.clear()
-    while httpx.get(f"{server.url}/api/status", timeout=None).json()["training"]["state"] == "running":
+    known = server.headers(PROBE)
+    while httpx.get(f"{server.url}/api/status", headers=known, timeout=None).json()["training"]["state"] == "running":
         time.sleep(0.1)
     gate.set()
 
@@ -394,6 +447,9 @@ def verdict(
         "class_changes": sum(found[0] == "classes" for client in clients for found in client.stored.values()),
         "classes_same": _offered(replayed) == _offered(engine.record) == class_order,
         "settlements": sum(found[0] == "settled" for client in clients for found in client.stored.values()),
+        "calls_about_many": sum(found[0] == "many" for client in clients for found in client.stored.values()),
+        "people_changes": sum(found[0] == "people" for client in clients for found in client.stored.values()),
+        "people_same": replayed.people.by_id == engine.record.people.by_id,
         "still_disputed": counts["disputed"],
         "disputes_same": replayed.contests == engine.record.contests and replayed.effective == engine.record.effective
         and counts == {state: replayed.contest_counts[state] for state in counts},
@@ -442,6 +498,7 @@ def main() -> None:
         or found["next_item_same"] < found["next_item_compared"]
         or not found["classes_same"]
         or not found["disputes_same"]
+        or not found["people_same"]
     ):
         raise SystemExit("something was lost, changed, doubled, or chosen otherwise")
 

@@ -88,7 +88,7 @@ class WarmProcess:
         if self._process is not None:
             self._socket.close()
         ours, theirs = socket.socketpair()
-        self._socket: socket.socket = ours
+        self._socket = ours
         environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
         path = os.pathsep.join((str(ROOT / "src"), str(ROOT), environment.get("PYTHONPATH", "")))
         one_thread = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")

@@ -1,4 +1,4 @@
-"""A server killed twice while four people label, settle and change classes: nothing is lost or doubled; it goes on."""
+"""A server killed twice while an owner, a reviewer and two annotators are at work: nothing is lost or doubled."""
 
 from pathlib import Path
 
@@ -29,4 +29,5 @@ def test_every_answer_is_in_the_log_once_and_the_next_item_is_that_of_an_engine_
     assert found["classes_same"]
     assert found["settlements"] > 0
     assert found["disputes_same"]
+    assert found["people_same"]
     assert found["next_item_same"] == found["next_item_compared"] >= 1

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "page"
 STATIC = ROOT / "src" / "understudy" / "web" / "static"
 SOURCES = ["built-from.ts", "index.html", "package-lock.json", "package.json", "tsconfig.json", "vite.config.ts"]
-MOST_SCRIPT = 56 * 1024  # bytes, compressed
+MOST_SCRIPT = 72 * 1024  # bytes, compressed
 NAMESPACE = re.compile(r"http://www\.w3\.org/[\w/]+")  # names of XML, never fetched
 
 

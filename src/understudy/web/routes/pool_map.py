@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from understudy.sessions.replies import MapShown
-from understudy.web.dependencies import Ready
+from understudy.web.dependencies import Ready, Reviewing
 from understudy.web.error_responses import READS, describe_statuses
 from understudy.web.guard import OCTET_STREAM
 
