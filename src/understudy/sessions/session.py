@@ -331,16 +331,8 @@ class Session:
 
     def change_people(self, event: Event) -> PeopleList:
         """Add, rename, retire or bring back a person, give them a role, or take such a change back; the people then."""
-        assert event.annotator is not None
-        assert event.key is not None
-        _check_call(event.annotator, event.key)
         with self._lock:
-            known = self._log.find(event.annotator, event.key)
-            if known is not None:
-                _require_same(known, event)
-                self._catch_up()
-            else:
-                self._store(*people_changes.possible_changes(self.record, event))
+            self._store_change(event, lambda: people_changes.possible_changes(self.record, event))
             return people_changes.show_people(self.record, self._here)
 
     def assign(self, person: str, values: Mapping[str, Any], annotator: str, key: str) -> PeopleList:
@@ -418,37 +410,44 @@ class Session:
 
     def undo_class_change(self, seq: int, annotator: str, key: str) -> ClassList:
         """Take one change of classes back, whoever made it, and whatever happened since."""
-        _check_call(annotator, key)
         with self._lock:
             changed = self.record.class_events.get(seq)
             if changed is None:
                 raise NotFound(f"event {seq} is not a change of classes; see GET /api/classes")
             event = Event("undone", None, annotator, key, {"undoes": seq, "what": changed.kind})
-            known = self._log.find(annotator, key)
-            if known is not None:
-                _require_same(known, event)
-                self._catch_up()
-            elif seq in self.record.undone:
-                raise Conflict("this was taken back already")
-            elif (reason := self.record.reason_to_keep(changed)) is not None:
-                raise Conflict(reason)
-            else:
-                self._store(event)
+
+            def possible() -> list[Event]:
+                if seq in self.record.undone:
+                    raise Conflict("this was taken back already")
+                if (reason := self.record.reason_to_keep(changed)) is not None:
+                    raise Conflict(reason)
+                return [event]
+
+            self._store_change(event, possible)
             return views.show_classes(self._state)
 
     def _change_classes(self, event: Event, *, alike: bool = False) -> ClassList:
         """Store a change of classes, if it is one and is possible; the classes then."""
+
+        def possible() -> list[Event]:
+            found = possible_change(self.record, event, alike=alike)
+            return [] if found is None else [found]
+
+        with self._lock:
+            self._store_change(event, possible)
+            return views.show_classes(self._state)
+
+    def _store_change(self, event: Event, possible: Callable[[], Sequence[Event]]) -> None:
+        """Store what comes of a change, unless the same call came before."""
         assert event.annotator is not None
         assert event.key is not None
         _check_call(event.annotator, event.key)
-        with self._lock:
-            known = self._log.find(event.annotator, event.key)
-            if known is not None:
-                _require_same(known, event)
-                self._catch_up()
-            elif (possible := possible_change(self.record, event, alike=alike)) is not None:
-                self._store(possible)
-            return views.show_classes(self._state)
+        known = self._log.find(event.annotator, event.key)
+        if known is None:
+            self._store(*possible())
+        else:
+            _require_same(known, event)
+            self._catch_up()
 
     # -- settings -----------------------------------------------------------------------------------------
 
