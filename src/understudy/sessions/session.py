@@ -364,7 +364,7 @@ class Session:
                 self._require_label(decision.label, annotator, key)
             known = self._log.find(annotator, key)
             if known is not None:
-                return self._store_and_ask([decision.first_event(known.item, annotator, key)], annotator)
+                return self._store_and_ask([decision.event_like(known, annotator, key)], annotator)
 
             def make_label(found: int, data: dict[str, Any]) -> Event:
                 return self._label_event(found, annotator, None, data)
