@@ -192,6 +192,45 @@ def test_an_annotator_sees_what_they_said_themselves_and_others_see_all(house: S
     assert whole["agreement"]["disagreements"]
 
 
+def test_an_annotator_reads_no_label_of_others_beside_the_reason_for_an_item(house: Served) -> None:
+    said = {30: "bob", 31: "rex", 32: "rex"}
+    for item, name in said.items():
+        sent = {"annotator": name, "item": item, "label": 4, "key": uuid.uuid4().hex}
+        assert house.client.post("/api/labels", json=sent, headers=house.bearer(name)).status_code == 200
+    nearest = {
+        name: house.client.get("/api/items/40/why", headers=house.bearer(name)).json()["nearest"]
+        for name in ("ann", "rex", "bob")
+    }
+    assert {row["item"] for row in nearest["bob"]} >= {31, 32}
+    assert all(row["label"] is not None for name in ("ann", "rex") for row in nearest[name])
+    own = house.client.get("/api/items?state=labelled&rows=true", headers=house.bearer("bob")).json()["rows"]
+    assert {row["item"] for row in nearest["bob"] if row["label"] is not None} == (
+        {row["item"] for row in nearest["bob"]} & set(own)
+    )
+
+
+def test_an_annotator_finds_nothing_of_others_by_any_filter_or_order_of_a_list(house: Served) -> None:
+    for name, item in (("bob", 33), ("rex", 34), ("rex", 33)):
+        sent = {"annotator": name, "item": item, "label": 5, "key": uuid.uuid4().hex}
+        assert house.client.post("/api/labels", json=sent, headers=house.bearer(name)).status_code == 200
+    everywhere = "-2,-2;2,-2;2,2;-2,2"
+    for asked in (
+        {}, {"person": "rex"}, {"label": 5}, {"state": "labelled"}, {"state": "disputed"}, {"state": "unlabelled"},
+        {"sort": "latest"}, {"sort": "surprise"}, {"sort": "confidence-up"}, {"similar": 34}, {"lasso": everywhere},
+        {"item": 34}, {"suggested": 5},
+    ):  # fmt: skip
+        answer = house.client.get("/api/items", params={**asked, "rows": True}, headers=house.bearer("bob"))
+        assert answer.status_code == 200, (asked, answer.text)
+        page = answer.json()
+        assert 34 not in page["rows"], asked
+        assert page["people"] in ([], ["bob"]), asked
+        for shown in page["items"]:
+            assert {label["by"] for label in shown["labels"]} <= {"bob"}, asked
+            assert not {"disputed", "audit", "leased"} & set(shown["states"])
+    refused = house.client.get("/api/items", params={"only": "rex"}, headers=house.bearer("bob"))
+    assert refused.status_code == 403
+
+
 def test_the_history_of_others_is_for_reviewers(house: Served) -> None:
     asked = {name: house.client.get("/api/history?annotator=bob", headers=house.bearer(name)).status_code
              for name in ("ann", "rex", "bob")}  # fmt: skip

@@ -703,10 +703,10 @@ class Session:
             known = self._cross_checked = (version, progress.cross_check(self.project.features, given))
         return known[1]
 
-    def why(self, item: int) -> Why:
+    def why(self, item: int, only: str | None = None) -> Why:
         with self._lock:
             self._require_item(item)
-            return views.explain_item(self._state, item)
+            return views.explain_item(self._state, item, only)
 
     def copies(self, item: int) -> Copies:
         """The near-copies of an item. They are looked for without the lock: the first time it takes a second or two."""
