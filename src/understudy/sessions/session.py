@@ -84,6 +84,8 @@ ESSENCE: Final = (
     "undoes",
     "of",
     "role",
+    "person",
+    "retired",
     *FIELDS,
     *CHANGEABLE,
 )
@@ -337,7 +339,7 @@ class Session:
         with self._lock:
             known = self._log.find(event.annotator, event.key)
             if known is not None:
-                _require_same(known, event)
+                _require_same(known, people_changes.by_id(self.record.people, event))
                 self._catch_up()
             else:
                 self._store(*people_changes.possible_changes(self.record, event))
