@@ -85,6 +85,31 @@ def test_a_bulk_label_has_the_last_word_only_where_it_may(session: Session) -> N
     assert session.record.label_of(two) == 1
 
 
+def test_a_bulk_label_of_who_may_settles_anew_what_was_settled(session: Session, tmp_path: Path) -> None:
+    one, two = unlabelled(session, 2)
+    session.label(one, 0, "bob", "b1")
+    session.label(one, 1, "cy", "c1")
+    session.settle(one, 0, "rex", "s1", note="so")
+    session.decide_items(BulkDecision("label", (one, two), 1), "bob", "k0", may_overrule=False)
+    assert session.record.label_of(one) == 0, "who may not overrule others does not settle"
+    before = facts(session)
+    decision = BulkDecision("label", (one, two), 2)
+    stored = session.decide_items(decision, "ann", "k1")
+    assert (session.record.label_of(one), session.record.label_of(two)) == (2, 2)
+    settled = session.record.decisions(one).settled
+    assert settled is not None
+    assert (settled.by, settled.label) == ("ann", 2)
+    again = session.decide_items(decision, "ann", "k1")
+    assert (again.stored, again.repeated) == (stored.stored, True)
+    with pytest.raises(Conflict, match="used for something else"):
+        session.decide_items(BulkDecision("label", (one, two), 0), "ann", "k1")
+    with after_a_kill(session, tmp_path / "later") as follower:
+        assert facts(follower) == facts(session)
+    session.undo("ann", "u1")
+    assert facts(session) == before
+    require_in_step(session)
+
+
 def test_a_label_from_a_list_does_not_say_how_good_the_learner_is(session: Session) -> None:
     before = session.record.tally()
     session.decide_items(BulkDecision("label", unlabelled(session, 5), 1), "ann", "k1")

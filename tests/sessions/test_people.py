@@ -19,8 +19,8 @@ from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.log.events import Event, Kind
 from understudy.sessions.opening import open_session
 from understudy.sessions.people import PeopleTable, check_person_name, may, require_free_name
-from understudy.sessions.people_changes import enrol
-from understudy.sessions.record import replay_events
+from understudy.sessions.people_changes import enrol, people_as_rows, show_people
+from understudy.sessions.record import Record, replay_events
 from understudy.sessions.session import Session
 
 
@@ -103,6 +103,26 @@ def test_people_stay_when_a_project_begins_anew() -> None:
     ]
     stored = [replace(event, seq=seq) for seq, event in enumerate(events, 1)]
     assert roles_of(replay_events(stored).record.people) == {"ann": "owner", "bob": "annotator"}
+
+
+def test_classes_that_were_assigned_do_not_become_others_when_a_project_begins_anew() -> None:
+    begin = {"settings": {}, "classes": ["cat", "dog"], "n_items": 3, "audit": []}
+    events = [
+        Event("created", data=begin),
+        added("ann", "owner"),
+        changed("ann", classes=[1], share=0.5, quota=9),
+        Event("restarted", data={**begin, "classes": [], "folder_labels": False}),
+        Event("class_added", None, "ann", "k", {"name": "owl"}),
+    ]
+    record = Record.from_events(replace(event, seq=seq) for seq, event in enumerate(events, 1))
+    assert record.people.by_id["ann"].details == {"share": 0.5, "quota": 9}
+    assert show_people(record, ()).changes[0].line == (
+        "“ann” is asked for 50 % of the pool; classes that were there before; 9 labels."
+    )
+    assert people_as_rows(record)[0]["classes"] == []
+    again = record.people.copy()
+    again.apply(replace(changed("ann", classes=[0]), seq=6))
+    assert again.by_id["ann"].details["classes"] == [0]
 
 
 def test_a_role_may_do_what_those_before_it_may() -> None:
@@ -261,6 +281,28 @@ def test_a_change_that_is_sent_twice_is_one(team: Session) -> None:
     assert team.record.seq == before
     with pytest.raises(Conflict, match="used for something else"):
         team.change_people(replace(event, data={"name": "eve", "role": "owner"}))
+    out = Event("person_changed", None, "ann", "out", {"person": "eve", "retired": True})
+    team.change_people(out)
+    team.change_people(out)
+    for other in ({"person": "bob", "retired": True}, {"person": "eve", "retired": False}):
+        with pytest.raises(Conflict, match="used for something else"):
+            team.change_people(replace(out, data=other))
+    assert not team.record.people.is_retired("bob")
+
+
+def test_a_change_that_is_sent_twice_is_one_by_whatever_name_and_blanks(team: Session) -> None:
+    """What is stored is an id and a clean name; the call that comes again still has what was typed."""
+    for key, kind, data in (
+        ("k1", "person_added", {"name": " eve ", "role": "annotator"}),
+        ("k2", "person_changed", {"person": "eve", "name": " Eva"}),
+        ("k3", "person_changed", {"person": "Eva", "role": "reviewer"}),
+    ):
+        event = Event(kind, None, "ann", key, data)  # type: ignore[arg-type]
+        team.change_people(event)
+        before = team.record.seq
+        team.change_people(event)
+        assert team.record.seq == before
+    assert roles_of(team.record.people)["Eva"] == "reviewer"
 
 
 def test_people_are_the_same_after_a_restart(tmp_path: Path) -> None:

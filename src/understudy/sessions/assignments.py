@@ -445,8 +445,10 @@ def describe_assignment(values: Mapping[str, Any], classes: Sequence[str]) -> st
         share = values["share"]
         parts.append("no part of the pool" if share is None else f"{100 * share:.4g} % of the pool")
     if "classes" in values:
-        names = list_some((classes[number] for number in values["classes"] or ()), 5)
-        parts.append(f"the classes {names}" if names else "no classes of their own")
+        numbers = values["classes"] or ()
+        names = list_some((classes[number] for number in numbers if number < len(classes)), 5)
+        none = "classes that were there before" if numbers else "no classes of their own"
+        parts.append(f"the classes {names}" if names else none)
     if "quota" in values:
         quota = values["quota"]
         parts.append("any number of labels" if quota is None else count_of(quota, "label"))

@@ -46,9 +46,12 @@ class BulkDecision:
             return {"on": self.action == "flag", "note": self.note if self.action == "flag" else ""}
         return {"what": self.what} if self.action == "put_back" else {}
 
-    def first_event(self, item: int | None, annotator: str, key: str) -> Event:
-        """The event that stands for the whole call, by which it is known when it is sent again."""
-        return Event(KIND_OF[self.action], item, annotator, key, {**self.data, "items": list(self.items)})
+    def event_like(self, known: Event, annotator: str, key: str) -> Event:
+        """The event that stands for the whole call when it is sent again, like the one that was stored first."""
+        is_label = self.action == "label" and known.kind == "settled"
+        kind: Kind = "settled" if is_label else KIND_OF[self.action]
+        note = {"note": ""} if is_label else {}
+        return Event(kind, known.item, annotator, key, {**self.data, **note, "items": list(self.items)})
 
 
 def bulk_events(
@@ -64,7 +67,8 @@ def bulk_events(
     """An event for every item that the decision changes, the first with the key; Conflict where it changes none.
 
     A label for an item that others labelled is that of a review, which has the last word, if the annotator
-    `may_overrule` them; otherwise it is one label among theirs.
+    `may_overrule` them; otherwise it is one label among theirs. An item that was settled is settled anew: a review
+    would not count beside a settlement.
     """
     data = {**decision.data, "batch": key, **when}
     events = []
@@ -72,7 +76,9 @@ def bulk_events(
         found = record.decisions(item)
         if not _changes(record, decision, item, found, annotator, may_overrule):
             continue
-        if decision.action == "label":
+        if decision.action == "label" and may_overrule and found.settled and found.settled.label != decision.label:
+            events.append(Event("settled", item, annotator, None, {**data, "note": ""}))
+        elif decision.action == "label":
             is_review = may_overrule and any(who != annotator for who in found.marks)
             events.append(make_label(item, {**data, "source": "review" if is_review else "browse"}))
         else:

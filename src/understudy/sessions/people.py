@@ -46,6 +46,7 @@ class PeopleTable:
         self.by_id: Mapping[str, ProjectPerson] = {}
         self.events: dict[int, Event] = {}  # what was done to people, by number of the event; also undone ones
         self.undone: set[int] = set()
+        self.restarted_at = 0  # the event by which the project began anew; classes of before have other numbers
         self._ids: Mapping[str, str] = {}  # by every name that somebody has or had
         self._steps: list[Event] = []  # the events that the table follows from
 
@@ -53,6 +54,7 @@ class PeopleTable:
         table = PeopleTable()
         table.by_id, table._ids = self.by_id, self._ids
         table.events, table.undone, table._steps = dict(self.events), set(self.undone), list(self._steps)
+        table.restarted_at = self.restarted_at
         return table
 
     def apply(self, event: Event) -> None:
@@ -64,6 +66,8 @@ class PeopleTable:
         is_first = who is not None and who != SOURCE_ANNOTATOR and not self._knows(who, is_deed=_is_deed(event))
         if event.kind in PEOPLE_KINDS:
             self.events[event.seq] = event
+        elif event.kind == "restarted":
+            self.restarted_at = event.seq
         elif not is_first:
             return
         self._steps.append(event)
@@ -88,6 +92,8 @@ class PeopleTable:
     def _take(self, event: Event, *, is_undone: bool = False) -> None:
         if event.annotator is not None and event.annotator != SOURCE_ANNOTATOR:
             self._meet(event.annotator, is_deed=_is_deed(event))
+        if event.kind == "restarted":
+            self.by_id = {person: _without_classes(known) for person, known in self.by_id.items()}
         if is_undone or event.kind not in PEOPLE_KINDS:
             return
         data = event.data
@@ -166,6 +172,11 @@ def _change_person(person: ProjectPerson, data: Mapping[str, Any]) -> ProjectPer
         values["is_added"] = True  # who may do more than annotators is let in by that
     details = {name: value for name, value in data.items() if name not in OWN_FIELDS}
     return replace(person, **values, details={**person.details, **details})
+
+
+def _without_classes(person: ProjectPerson) -> ProjectPerson:
+    """A person with no class assigned: when a project begins anew, its numbers of classes mean others."""
+    return replace(person, details={name: value for name, value in person.details.items() if name != "classes"})
 
 
 def may(role: Role, needed: Role) -> bool:

@@ -58,6 +58,13 @@ def possible_changes(record: Record, event: Event) -> list[Event]:
     return [change, *(Event("released", lease.item, lease.annotator) for lease in held)]
 
 
+def by_id(table: PeopleTable, event: Event) -> Event:
+    """A change that was stored before as it is in the log: whom it is about by their id, names without blanks."""
+    data = {name: value.strip() if name == "name" else value for name, value in event.data.items()}
+    whom = "name" if event.kind == "person_added" else "person"
+    return replace(event, data={**data, **({whom: table.id_or_name(data[whom])} if whom in data else {})})
+
+
 def _possible_addition(record: Record, event: Event) -> Event:
     table, name = record.people, check_person_name(event.data["name"])
     role = check_role(event.data["role"])
@@ -139,7 +146,8 @@ def _describe_change(table: PeopleTable, event: Event, classes: Sequence[str]) -
         return f"{who} is {data['role']} now."
     if "retired" in data:
         return f"{who} was retired." if data["retired"] else f"{who} is back."
-    return f"{who} is asked for {describe_assignment(data, classes)}."
+    known = classes if event.seq > table.restarted_at else ()  # the numbers of before a restart meant other classes
+    return f"{who} is asked for {describe_assignment(data, known)}."
 
 
 def _quote_name(table: PeopleTable, person: str) -> str:
@@ -348,7 +356,7 @@ def people_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         shown.add_column(title, justify="right" if title in ("labels", "quota", "share") else "left")
     for row in rows:
         retired = "retired" if row["retired"] else ""
-        shown.add_row(
+        cells = (
             row["name"],
             row["role"],
             f"{row['labels']:,}",
@@ -358,4 +366,5 @@ def people_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             retired,
             ", ".join(row["former_names"]),
         )
+        shown.add_row(*cells)
     return shown

@@ -84,6 +84,8 @@ ESSENCE: Final = (
     "undoes",
     "of",
     "role",
+    "person",
+    "retired",
     *FIELDS,
     *CHANGEABLE,
 )
@@ -332,7 +334,8 @@ class Session:
     def change_people(self, event: Event) -> PeopleList:
         """Add, rename, retire or bring back a person, give them a role, or take such a change back; the people then."""
         with self._lock:
-            self._store_change(event, lambda: people_changes.possible_changes(self.record, event))
+            sent = people_changes.by_id(self.record.people, event)
+            self._store_change(sent, lambda: people_changes.possible_changes(self.record, event))
             return people_changes.show_people(self.record, self._here)
 
     def assign(self, person: str, values: Mapping[str, Any], annotator: str, key: str) -> PeopleList:
@@ -356,7 +359,7 @@ class Session:
                 self._require_label(decision.label, annotator, key)
             known = self._log.find(annotator, key)
             if known is not None:
-                return self._store_and_ask([decision.first_event(known.item, annotator, key)], annotator)
+                return self._store_and_ask([decision.event_like(known, annotator, key)], annotator)
 
             def make_label(found: int, data: dict[str, Any]) -> Event:
                 return self._label_event(found, annotator, None, data)
@@ -702,10 +705,10 @@ class Session:
             known = self._cross_checked = (version, progress.cross_check(self.project.features, given))
         return known[1]
 
-    def why(self, item: int) -> Why:
+    def why(self, item: int, only: str | None = None) -> Why:
         with self._lock:
             self._require_item(item)
-            return views.explain_item(self._state, item)
+            return views.explain_item(self._state, item, only)
 
     def copies(self, item: int) -> Copies:
         """The near-copies of an item. They are looked for without the lock: the first time it takes a second or two."""

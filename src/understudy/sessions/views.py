@@ -203,8 +203,11 @@ def reason_for_choice(state: SessionState, choice: Choice) -> dict[str, Any]:
     return why.reason_for_log(light, state.record.classes, "choice")
 
 
-def explain_item(state: SessionState, item: int) -> Why:
-    """Why an item is asked for. For audit items and second opinions without anything that could be a hint."""
+def explain_item(state: SessionState, item: int, only: str | None = None) -> Why:
+    """Why an item is asked for. For audit items and second opinions without anything that could be a hint.
+
+    With `only`, labels of items nearby are those that this person gave.
+    """
     record = state.record
     lease = record.leases.get(item)
     ask = lease.ask if lease is not None else None
@@ -223,12 +226,12 @@ def explain_item(state: SessionState, item: int) -> Why:
     else:
         line = why.reason_line(found, record.classes, ask, mean_distance=distance, guesses=False)
     names = record.classes
-    near = [
-        Neighbour(
-            row, None if label is None or label >= len(names) else names[label], far / distance if distance else far
-        )
-        for row, label, far in found.nearest
-    ]
+    near = []
+    for row, label, far in found.nearest:
+        own = None if only is None else record.decisions(row).marks.get(only)
+        shown = label if only is None else None if own is None else own.label
+        name = None if shown is None or shown >= len(names) else names[shown]
+        near.append(Neighbour(row, name, far / distance if distance else far))
     shares = (found.influence_share, found.uncertainty_share)
     influence, uncertainty = (None if math.isnan(share) else share for share in shares)
     teaches = [Taught(row, share) for row, share in found.teaches if not record.is_audit(row)]

@@ -212,7 +212,7 @@ def login(body: Login, by: Anybody, request: Request, response: Response) -> obj
 
 
 @router.get(f"/{FOLDER}/{{name}}/", include_in_schema=False)
-def to_list(request: Request, name: str) -> Response:  # noqa: ARG001
+def to_list(request: Request, name: str, by: Anybody) -> Response:  # noqa: ARG001
     """A project that is not served is asked for: the list says why."""
     return RedirectResponse(f"{request.scope.get('root_path', '')}/", 303)
 

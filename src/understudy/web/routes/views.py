@@ -106,8 +106,8 @@ def card(item: ItemInPath, session: Ready, by: Annotating) -> ItemCard:
 
 @router.get("/items/{item}/why", responses=NO_ITEM)
 def why(item: ItemInPath, session: Ready, by: Annotating) -> Why:
-    """Why an item is, or would be, asked for."""
-    return session.why(item)
+    """Why an item is, or would be, asked for. Of items nearby an annotator is shown the labels they gave themselves."""
+    return session.why(item, only_own(by))
 
 
 @router.get("/items/{item}/copies", responses=NO_ITEM)
