@@ -83,7 +83,7 @@ def opened(folder: Path, **given: Any) -> Iterator[Session]:
 @contextmanager
 def after_a_kill(session: Session, to: Path, without: tuple[str, ...] = ()) -> Iterator[Session]:
     """The session that follows when this one is killed now: opened on a copy of its files, as they lie there."""
-    shutil.copytree(session.project.folder.parent, to, ignore=shutil.ignore_patterns("server.lock"))
+    shutil.copytree(session.project.folder.parent, to, ignore=shutil.ignore_patterns("server.lock", ".*.part"))
     for name in without:
         shutil.rmtree(to / "project" / name)
     with opened(to / "project") as follower:

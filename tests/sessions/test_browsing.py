@@ -332,11 +332,11 @@ def test_the_states_that_can_be_chosen_are_counted_without_that_choice() -> None
     assert browser.page(Filter(labels=(1,), states=("disputed",))).counts["disputed"] == 0
 
 
-def test_a_review_or_a_label_that_was_kept_ends_a_dispute() -> None:
+def test_a_review_or_a_settlement_ends_a_dispute() -> None:
     story = labelled_story()
     browser = browser_of(story.record)
     assert [each.item for each in browser.page(Filter(states=("disputed",))).items] == [1]
-    story.say("kept", 1, "cy", label=2)
+    story.say("settled", 1, "cy", label=2, note="")
     browser.note([1])
     assert browser.page(Filter(states=("disputed",))).total == 0
     story.undo("cy")

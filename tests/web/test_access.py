@@ -66,7 +66,8 @@ def test_a_token_in_the_query_opens_the_page_only(team: Served) -> None:
     with_cookie = {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
     team.client.cookies.clear()
     assert team.client.get("/api/me", headers=with_cookie).json() == {
-        "annotator": "ann", "person": "ann", "role": "owner", "login": False, "fixed": True
+        "annotator": "ann", "person": "ann", "role": "owner", "login": False, "fixed": True,
+        "several": None,
     }  # fmt: skip
     assert team.client.get("/api/items/0/content", headers=with_cookie).status_code == 200
     assert team.client.get("/?token=wrong").status_code == 401
@@ -94,7 +95,7 @@ def test_no_call_takes_the_name_of_another(team: Served) -> None:
             answer = team.client.request(
                 method,
                 path,
-                params={"annotator": "bob", "format": "csv"} if "annotator" in query else {},
+                params={"annotator": "bob", "format": "csv", "label": "1"} if "annotator" in query else {},
                 json=sent if body else None,
                 content=None if body or method == "get" else b"id,label\n0,1\n",
                 headers=team.bearer("ann") | ({} if body else {"Content-Type": "application/octet-stream"}),
@@ -138,7 +139,8 @@ def test_a_spoilt_file_of_tokens_is_said_and_not_overwritten(tmp_path: Path) -> 
 def test_a_password_lets_in_under_a_name_that_then_is_fixed(behind_password: Served) -> None:
     client = behind_password.client
     assert client.get("/api/me").json() == {
-        "annotator": None, "person": None, "role": None, "login": True, "fixed": False
+        "annotator": None, "person": None, "role": None, "login": True, "fixed": False,
+        "several": None,
     }  # fmt: skip
     assert client.get("/api/status").status_code == 401
     assert client.post("/api/login", json={"annotator": "gil", "password": "wrong"}).status_code == 401

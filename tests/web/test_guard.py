@@ -201,5 +201,6 @@ def raw(server: Served, request: bytes) -> bytes:
 
 def test_a_client_of_httpx_is_a_program_like_any_other(server: Served) -> None:
     assert httpx.get(f"{server.url}/api/me", timeout=None).json() == {
-        "annotator": None, "person": None, "role": "owner", "login": False, "fixed": False
+        "annotator": None, "person": None, "role": "owner", "login": False, "fixed": False,
+        "several": None,
     }  # fmt: skip

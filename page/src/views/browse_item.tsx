@@ -1,6 +1,6 @@
 // One item of a list, large: what everybody said of it, and what can be done about it.
 import { STATE_WORDS } from "../browse.ts";
-import { LoadedItem } from "../item.tsx";
+import { Columns, LoadedItem } from "../item.tsx";
 import { keyOf, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
 import { annotator, className, may, status } from "../state.ts";
@@ -100,6 +100,7 @@ export function BrowseItem({ shown, place, acts }: { shown: BrowsedItem; place: 
       </header>
       <div class="stage" tabIndex={-1}>
         <LoadedItem key={shown.item} shown={{ ...shown, text }} testid="panel-item" />
+        <Columns item={shown.item} columns={shown.columns} />
       </div>
       <h2 class="panel-name" title={shown.id}>
         {shown.id}
