@@ -183,18 +183,17 @@ class Client(threading.Thread):
                 self.stored[key] = ("undone", None, None)
             next_one: dict[str, Any] = undone["next"] if undone else self.call(http, "next", {})
             return next_one
-        is_owner = ROLES[self.name] == "owner"
-        if die < (0.12 if is_owner else 0.07):
-            if not is_owner or self.rng.random() < 0.2:
-                return self.decide_many(http, key)
+        role, done = ROLES[self.name], len(self.stored)
+        if die < 0.07:
+            return self.decide_many(http, key)
+        if role == "owner" and done % 8 == 5:
             self.change_classes_or_people(http, key, int(self.rng.integers(CLASSES)))
             same: dict[str, Any] = self.call(http, "next", {})
             return same
-        if die < (0.32 if ROLES[self.name] == "reviewer" else 0.2):
+        if die < 0.2 or (role == "reviewer" and done % 3 == 2):
             return self.differ_or_settle(http, key)
-        die = self.rng.random()
-        if die < 0.04:
-            path: str = "skip" if die < 0.02 else "dont-know"
+        if die < 0.24:
+            path: str = "skip" if die < 0.22 else "dont-know"
             answer = self.call(http, path, {"item": item, "key": key})
             self.stored[key] = ({"skip": "skipped", "dont-know": "dont_know"}[path], item, None)
         else:
