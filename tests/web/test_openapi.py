@@ -49,7 +49,7 @@ def test_no_call_that_the_description_allows_or_forbids_is_a_failure_of_ours(tmp
 def test_no_call_of_any_role_is_a_failure_of_ours(tmp_path: Path, role: Role) -> None:
     """What a role may not do is refused; whoever it is, and whatever they send, nothing breaks."""
     options = ("--max-examples", "14") if SOAK else ("--phases", "examples,fuzzing", "--max-examples", "3")
-    people = {each: each for each in ROLES}
+    people: dict[str, Role | None] = {each: each for each in ROLES}
     with opened(tmp_path, people=people) as session:
         tokens = Tokens(tmp_path)
         links = tokens.links_for(list(people))
