@@ -115,7 +115,11 @@ def _answer_http_error(request: Request, error: Exception) -> JSONResponse:
         return error_response(422, "the body is not JSON that can be read")
     if error.status_code == 405:
         path = _in_one_line(request.url.path)[:100]
-        return error_response(405, f"{path} cannot be called like this; see /openapi.json", dict(error.headers or {}))
+        headers = dict(error.headers or {})
+        described = request.app.openapi()["paths"].get(request.scope["path"], {})
+        if described:  # the router knows the methods of the first call at this address only
+            headers["Allow"] = ", ".join(sorted(method.upper() for method in described))
+        return error_response(405, f"{path} cannot be called like this; see /openapi.json", headers)
     if error.status_code == 404 and not isinstance(error, HTTPException):
         return error_response(404, "there is nothing at this address")
     return error_response(error.status_code, str(error.detail), dict(error.headers or {}))
