@@ -51,6 +51,7 @@ def browser_of(
     features = rng.normal(size=(n, 4)).astype(np.float32)
     pool = Pool(ids, items=Texts(texts, ids), features=features)
     project = Mock(spec=Project, pool=pool, features=features, kind="text")
+    project.columns_of.return_value = []
     audits = Mock(spec=Audits)
     audits.calibration.return_value = calibration
     return Browser(project, record, Mock(spec=Models, probs=probs), audits, threading.RLock())

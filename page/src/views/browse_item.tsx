@@ -1,6 +1,6 @@
 // One item of a list, large: what everybody said of it, and what can be done about it.
 import { STATE_WORDS } from "../browse.ts";
-import { LoadedItem } from "../item.tsx";
+import { Columns, LoadedItem } from "../item.tsx";
 import { keyOf, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
 import { annotator, className, may, status } from "../state.ts";
@@ -112,6 +112,7 @@ export function BrowseItem({ shown, place, acts }: { shown: BrowsedItem; place: 
           </span>
         ))}
       </p>
+      <Columns item={shown.item} columns={shown.columns} />
       <Said shown={shown} />
       <div class="panel-acts">
         <button type="button" data-testid="similar" onClick={acts.onSimilar}>

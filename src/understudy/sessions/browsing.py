@@ -35,7 +35,7 @@ from understudy.sessions.item_columns import (
 )
 from understudy.sessions.models import Models
 from understudy.sessions.record import Record
-from understudy.sessions.replies import BrowsedItem, BrowsePage, FlagGiven, LabelGiven
+from understudy.sessions.replies import BrowsedItem, BrowsePage, Column, FlagGiven, LabelGiven
 
 Sort = Literal["pool", "confidence-up", "confidence-down", "surprise", "latest", "earliest", "name", "similarity"]
 SORTS: Final[tuple[Sort, ...]] = get_args(Sort)
@@ -391,6 +391,7 @@ class Browser:
             confidence=confidence,
             surprise=surprise,
             distance=distance,
+            columns=[Column(name, value) for name, value in self.project.columns_of(item)],
         )
 
 

@@ -651,6 +651,7 @@ class BrowsedItem:
     confidence: float | None  # calibrated; null while too few items have a label to check it
     surprise: float | None  # 1 - the last model's calibrated probability of the label
     distance: float | None = None  # from the item that it is to be similar to
+    columns: list[Column] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
