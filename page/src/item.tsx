@@ -2,8 +2,11 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { thumbnailOf } from "./api.ts";
 import { prepare } from "./content.ts";
 import type { Content } from "./content.ts";
+import { classOfKey, keyOf } from "./keys.ts";
+import { keyMap } from "./settings.ts";
+import { classView, classes } from "./state.ts";
 import type { Column } from "./types.ts";
-import { STEP, toggleZoom, zoomBy, zoomLevel, zoomable } from "./zoom.ts";
+import { STEP, panByKey, toggleZoom, zoomBy, zoomLevel, zoomable } from "./zoom.ts";
 
 const TINY = 96; // pixels: images smaller than this are drawn with hard edges
 
@@ -142,6 +145,17 @@ export function ZoomControl() {
       </button>
     </span>
   );
+}
+
+/** Zoom or pan with this key, unless it is a class's. */
+export function zoomByKey(key: string): boolean {
+  const map = keyMap.value;
+  if (classOfKey(key, classes.value, map, classView.value) !== null) return false;
+  if (key === keyOf("zoom", map)) toggleZoom();
+  else if (key === keyOf("larger", map) || key === "=") zoomBy(STEP);
+  else if (key === keyOf("smaller", map)) zoomBy(1 / STEP);
+  else return panByKey(key);
+  return true;
 }
 
 /** An item that is loaded where it stands: the review's. */

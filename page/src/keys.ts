@@ -15,7 +15,7 @@ export type Action =
   | "classes"
   | "keep"
   | "take"
-  | "note"
+  | "remark"
   | "confirm"
   | "forward"
   | "backward"
@@ -43,7 +43,7 @@ export const ACTIONS: { action: Action; key: string; words: string; where: "labe
   { action: "help", key: "?", words: "This help (h too, while labelling)", where: "all" },
   { action: "keep", key: "k", words: "Review: the label is right", where: "review" },
   { action: "take", key: "Enter", words: "Review: take the expected class (w too); disputes: what most say", where: "review" },
-  { action: "note", key: "n", words: "Disputes: write a note", where: "review" },
+  { action: "remark", key: "n", words: "Disputes: write a note", where: "review" },
   { action: "forward", key: "ArrowRight", words: "Review: look at the next", where: "review" },
   { action: "backward", key: "ArrowLeft", words: "Review: look at the one before", where: "review" },
   { action: "confirm", key: "Enter", words: "Grid: confirm the chosen tiles", where: "grid" },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { classKeys, classOfKey, classRows, keyOf, nameOf } from "../src/keys.ts";
+import { ACTIONS, classKeys, classOfKey, classRows, keyOf, nameOf } from "../src/keys.ts";
 
 const press = (
   key: string,
@@ -86,5 +86,10 @@ describe("keys that zoom and pan", () => {
       expect(classOfKey(keyOf(action), names, {})).toBeNull();
     expect(press("+", "Equal", { shiftKey: true })).toBe("+");
     expect(press("-", "Minus")).toBe("-");
+  });
+
+  it("belong to one action each of that name", () => {
+    const names = ACTIONS.map(({ action }) => action);
+    expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
   });
 });

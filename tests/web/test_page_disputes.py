@@ -79,6 +79,10 @@ def test_a_reviewer_settles_by_one_key_takes_it_back_and_the_export_says_so(
         assert [text.split("\n")[:2] for text in said] == [["ann", "cat"], ["bob", "dog"], ["cy", "dog"]]
         assert "look at the ears" in said[1]
         assert "2 of 3 people said dog" in rev.get("dispute-state").inner_text()
+        rev.press("+")
+        rev.until_text("zoom-level", "%")
+        rev.press("z")
+        rev.until_text("zoom-level", "Fit")
         rev.press("n")
         rev.get("dispute-note").fill("a fox, by its tail")
         rev.press("Enter")

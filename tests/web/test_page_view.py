@@ -295,6 +295,18 @@ def test_columns_are_text_beside_the_text(
         ann.require_calm()
 
 
+def test_a_disputed_text_is_shown_with_its_columns(chromium: "Browser", reviews: tuple[Served, Path]) -> None:
+    server = reviews[0]
+    for who, label in (("ann", 0), ("bob", 1)):
+        body = {"item": 0, "label": label, "annotator": who, "key": f"{who}-0"}
+        assert server.client.post("/api/labels", json=body).status_code == 200
+    with desk(chromium, server.url, "Rev") as rev:
+        rev.page.goto(f"{server.url}/#/review/disputes")
+        rev.get("dispute-card").wait_for()
+        assert "Title alpha" in rev.until_text("columns", "Title")
+        rev.require_calm()
+
+
 def test_columns_are_chosen_in_the_settings(chromium: "Browser", reviews: tuple[Served, Path]) -> None:
     with desk(chromium, reviews[0].url, "Ann") as ann:
         ann.seen()

@@ -22,7 +22,7 @@ const beyondChance = (figure: number | null) => (figure === null ? "–" : figur
 
 function Agreed({ agreement, disputed }: { agreement: Agreement; disputed: number }) {
   return (
-    <section class="panel agreement" data-testid="agreement">
+    <section class="panel wide" data-testid="agreement">
       <h2>Agreement</h2>
       <p>
         {plural(agreement.items, "item")} labelled by two or more.{" "}
@@ -33,63 +33,69 @@ function Agreed({ agreement, disputed }: { agreement: Agreement; disputed: numbe
           </>
         )}
       </p>
-      <table class="meaning" data-testid="agreement-figures">
-        <thead>
-          <tr>
-            <th scope="col">Figure</th>
-            <th scope="col">Value</th>
-          </tr>
-        </thead>
-        <tbody>
-          <FigureRow
-            name="Alike"
-            value={agreement.share === null ? "–" : percent(agreement.share)}
-            meaning="Of all pairs of answers for the same item, how many are the same."
-          />
-          <FigureRow
-            name="Fleiss’ kappa"
-            value={beyondChance(agreement.fleiss)}
-            meaning="1: always alike; 0: as often as people who guess at the rates of all answers; below: less often."
-          />
-          <FigureRow
-            name="Krippendorff’s alpha"
-            value={beyondChance(agreement.alpha)}
-            meaning="The same scale, with a correction for few items, for any number of people an item."
-          />
-        </tbody>
-      </table>
-      {agreement.pairs.length > 0 && (
-        <div class="scroll-x tall" tabIndex={0} role="region" aria-label="Agreement of each two people">
-          <table data-testid="agreement-pairs">
+      <div class="beside">
+        <div>
+          <table class="meaning" data-testid="agreement-figures">
             <thead>
               <tr>
-                <th scope="col">Two people</th>
-                <th scope="col">Items</th>
-                <th scope="col">Alike</th>
-                <th scope="col" title="1: always alike; 0: as if each guessed at their own rates">
-                  Cohen’s kappa
-                </th>
+                <th scope="col">Figure</th>
+                <th scope="col">Value</th>
               </tr>
             </thead>
             <tbody>
-              {agreement.pairs.slice(0, PAIRS_LISTED).map((pair) => (
-                <tr key={`${pair.first} ${pair.second}`}>
-                  <th scope="row" title={`${pair.first} and ${pair.second}`}>
-                    {pair.first} and {pair.second}
-                  </th>
-                  <td>{number(pair.items)}</td>
-                  <td>{percent(pair.share)}</td>
-                  <td>{beyondChance(pair.kappa)}</td>
-                </tr>
-              ))}
+              <FigureRow
+                name="Alike"
+                value={agreement.share === null ? "–" : percent(agreement.share)}
+                meaning="Of all pairs of answers for the same item, how many are the same."
+              />
+              <FigureRow
+                name="Fleiss’ kappa"
+                value={beyondChance(agreement.fleiss)}
+                meaning="1: always alike; 0: as often as people who guess at the rates of all answers; below: less often."
+              />
+              <FigureRow
+                name="Krippendorff’s alpha"
+                value={beyondChance(agreement.alpha)}
+                meaning="The same scale, with a correction for few items, for any number of people an item."
+              />
             </tbody>
           </table>
         </div>
-      )}
-      <p class="faint small">
-        Cohen’s kappa is 1 where two people always agree and 0 where they agree as often as if each guessed at their own
-        rates.
-      </p>
+        {agreement.pairs.length > 0 && (
+          <div>
+            <div class="scroll-x tall" tabIndex={0} role="region" aria-label="Agreement of each two people">
+              <table class="pairs" data-testid="agreement-pairs">
+                <thead>
+                  <tr>
+                    <th scope="col">Two people</th>
+                    <th scope="col">Items</th>
+                    <th scope="col">Alike</th>
+                    <th scope="col" title="1: always alike; 0: as if each guessed at their own rates">
+                      Cohen’s kappa
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {agreement.pairs.slice(0, PAIRS_LISTED).map((pair) => (
+                    <tr key={`${pair.first} ${pair.second}`}>
+                      <th scope="row" title={`${pair.first} and ${pair.second}`}>
+                        {pair.first} and {pair.second}
+                      </th>
+                      <td>{number(pair.items)}</td>
+                      <td>{percent(pair.share)}</td>
+                      <td>{beyondChance(pair.kappa)}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+            <p class="faint small">
+              Cohen’s kappa is 1 where two people always agree and 0 where they agree as often as if each guessed at their own
+              rates.
+            </p>
+          </div>
+        )}
+      </div>
     </section>
   );
 }
@@ -126,7 +132,7 @@ function AgreedByClass({ agreement }: { agreement: Agreement }) {
                       <span class="whole" aria-hidden="true">
                         <span style={{ left: "0", width: percent(score.share) }} />
                       </span>
-                      {percent(score.share)}
+                      <span>{percent(score.share)}</span>
                     </td>
                     <td>{number(score.answers)}</td>
                     <td>{number(score.items)}</td>

@@ -319,7 +319,7 @@ export function BrowseView() {
         )}
         {page?.total === 0 && (
           <p class="centre faint" data-testid="browse-empty">
-            {isFiltered(now) ? "No item is like that." : "There are no items."}
+            {isFiltered(now) ? "No items match." : "There are no items."}
           </p>
         )}
         <ul ref={list} class={`hits${isText ? " texts" : ""}${picked.size > 0 ? " picking" : ""}`} aria-label="Items" data-testid="founds">

@@ -32,7 +32,7 @@ function Search({ wanted, onWant, onName }: Filters) {
     sent.current = text;
     onWant({ search: text, page: 1, open: null }, replaces);
   };
-  const kind = status.value?.kind === "text" ? "Text or name" : "File name";
+  const kind = status.value?.kind === "text" ? "Search texts and names" : "Search file names";
   return (
     <input
       type="search"

@@ -5,7 +5,7 @@ import { Failure, get } from "../api.ts";
 import { prepare } from "../content.ts";
 import { decideElsewhere, undoElsewhere } from "../desk.ts";
 import { belongsToFocus, consume, focusStage } from "../focus.ts";
-import { LoadedItem, Thumb } from "../item.tsx";
+import { Columns, LoadedItem, Thumb, ZoomControl, zoomByKey } from "../item.tsx";
 import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
 import { annotator, className, classView, classes, dialog, query, say, status, styles, waiting } from "../state.ts";
@@ -230,7 +230,9 @@ export function DisputesView() {
     const onKey = (event: KeyboardEvent) => {
       if (dialog.value !== null || isTyping(event.target)) return;
       const key = nameOf(event);
-      if (key === null || event.repeat || belongsToFocus(key, event.target)) return;
+      if (key === null || belongsToFocus(key, event.target)) return;
+      if (zoomByKey(key)) return consume(event);
+      if (event.repeat) return;
       const map = keyMap.value;
       const index = classOfKey(key, classes.value, map, classView.value);
       if (key === keyOf("take", map)) now?.majority != null && settle(now.majority);
@@ -241,14 +243,14 @@ export function DisputesView() {
       else if (key === keyOf("classes", map)) dialog.value = "classes";
       else if (key === keyOf("help", map) || key === "h") dialog.value = "help";
       else if (index !== null) settle(index);
-      else if (key === keyOf("note", map)) write();
+      else if (key === keyOf("remark", map)) write();
       else return;
       consume(event);
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   });
-  const key = (action: "take" | "undo" | "note") => <kbd>{shownKey(keyOf(action, keyMap.value))}</kbd>;
+  const key = (action: "take" | "undo" | "remark") => <kbd>{shownKey(keyOf(action, keyMap.value))}</kbd>;
   if (list === null)
     return (
       <p class="centre faint" role="status">
@@ -291,8 +293,12 @@ export function DisputesView() {
         aria-label="Item on which people differ"
       >
         <LoadedItem key={now.item} shown={now} testid="dispute-item" />
-        <div class="item-id" title={now.id}>
-          {now.id}
+        <Columns item={now.item} columns={now.columns} />
+        <div class="caption">
+          <div class="item-id" title={now.id}>
+            {now.id}
+          </div>
+          {now.kind === "image" && <ZoomControl />}
         </div>
       </section>
       <div class="below">
@@ -334,7 +340,7 @@ export function DisputesView() {
             </button>
           )}
           <button type="button" class="act" data-testid="write-note" aria-pressed={isWriting} onClick={write}>
-            Note {key("note")}
+            Note {key("remark")}
           </button>
           <button type="button" class="act" data-testid="undo" onClick={takeBack}>
             Undo {key("undo")}

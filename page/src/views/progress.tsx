@@ -40,7 +40,7 @@ const nameOf = (label: number) => classes.value[label] ?? `class ${label}`;
 function ScoreTable({ scores }: { scores: ClassScore[] }) {
   return (
     <div class="scroll-x tall" tabIndex={0} role="region" aria-label="Accuracy by class">
-      <table data-testid="by-class">
+      <table class="intervals" data-testid="by-class">
         <thead>
           <tr>
             <th scope="col">Class</th>
@@ -67,7 +67,9 @@ function ScoreTable({ scores }: { scores: ClassScore[] }) {
                     <span class="whole" aria-hidden="true">
                       <span style={{ left: percent(score.low), width: percent(score.high - score.low) }} />
                     </span>
-                    {percent(score.low)} to {percent(score.high)}
+                    <span>
+                      {percent(score.low)} to {percent(score.high)}
+                    </span>
                   </>
                 )}
               </td>
@@ -276,7 +278,7 @@ export function ProgressView() {
         <CalibrationLine />
       </section>
       {progress.by_class.length > 0 && <ByClass scores={progress.by_class} confusions={progress.confusions} />}
-      <section class="panel">
+      <section class="panel half">
         <h2>Classes</h2>
         <ul class="bars" tabIndex={counted.value.length > SCROLLED_BARS ? 0 : undefined} aria-label="Labels by class">
           {counted.value.map(({ number: i, name, count }) => (
@@ -292,27 +294,7 @@ export function ProgressView() {
           ))}
         </ul>
       </section>
-      <section class="panel wide">
-        <div class="panel-head">
-          <h2>{may("reviewer") ? "People" : "You"}</h2>
-          {may("owner") && (
-            <button type="button" data-testid="open-people" onClick={() => (dialog.value = "people")}>
-              Change people
-            </button>
-          )}
-        </div>
-        {progress.people.length > 0 ? (
-          <People people={progress.people} mayAssign={may("owner")} />
-        ) : (
-          <p class="faint">Nobody has labelled yet.</p>
-        )}
-        {progress.notes.map((note) => (
-          <p key={note} class="faint small" data-testid="assignment-note">
-            {note}
-          </p>
-        ))}
-      </section>
-      <section class="panel">
+      <section class="panel half">
         <h2>Set aside</h2>
         <ul class="aside">
           <li>
@@ -336,6 +318,26 @@ export function ProgressView() {
             <b>{number(now.disputed)}</b> disputed {now.disputed > 0 && may("reviewer") && <a href="#/review/disputes">Settle</a>}
           </li>
         </ul>
+      </section>
+      <section class="panel wide">
+        <div class="panel-head">
+          <h2>{may("reviewer") ? "People" : "You"}</h2>
+          {may("owner") && (
+            <button type="button" data-testid="open-people" onClick={() => (dialog.value = "people")}>
+              Change people
+            </button>
+          )}
+        </div>
+        {progress.people.length > 0 ? (
+          <People people={progress.people} mayAssign={may("owner")} />
+        ) : (
+          <p class="faint">Nobody has labelled yet.</p>
+        )}
+        {progress.notes.map((note) => (
+          <p key={note} class="faint small" data-testid="assignment-note">
+            {note}
+          </p>
+        ))}
       </section>
       {progress.agreement && progress.agreement.items > 0 && (
         <AgreementPanels agreement={progress.agreement} disputed={now.disputed} />

@@ -5,13 +5,12 @@ import { Failure, get } from "../api.ts";
 import { prepare } from "../content.ts";
 import { decideElsewhere, undoElsewhere } from "../desk.ts";
 import { belongsToFocus, consume } from "../focus.ts";
-import { Columns, LoadedItem, Thumb, ZoomControl } from "../item.tsx";
+import { Columns, LoadedItem, Thumb, ZoomControl, zoomByKey } from "../item.tsx";
 import { classOfKey, isTyping, keyOf, nameOf, shownKey } from "../keys.ts";
 import { keyMap } from "../settings.ts";
 import { className, classView, classes, dialog, part, say, status } from "../state.ts";
 import type { Doubt } from "../types.ts";
 import { percent } from "../words.ts";
-import { STEP, panByKey, toggleZoom, zoomBy } from "../zoom.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
 import { DisputesOptions, DisputesView } from "./disputes.tsx";
 
@@ -23,17 +22,6 @@ function Tab({ name, to, count, words }: { name: string; to: string; count: numb
       {count > 0 && <span class="badge">{count}</span>}
     </a>
   );
-}
-
-/** Zoom or pan with this key, unless it is a class's. */
-function zoomByKey(key: string): boolean {
-  const map = keyMap.value;
-  if (classOfKey(key, classes.value, map, classView.value) !== null) return false;
-  if (key === keyOf("zoom", map)) toggleZoom();
-  else if (key === keyOf("larger", map) || key === "=") zoomBy(STEP);
-  else if (key === keyOf("smaller", map)) zoomBy(1 / STEP);
-  else return panByKey(key);
-  return true;
 }
 
 export function ReviewView() {

@@ -102,7 +102,15 @@ function KeyChanger() {
 }
 
 const inWords = (value: SettingShown["value"]) =>
-  value === null ? "none" : Array.isArray(value) ? value.join(", ") : value === true ? "yes" : value === false ? "no" : String(value);
+  value === null || (Array.isArray(value) && value.length === 0)
+    ? "none"
+    : Array.isArray(value)
+      ? value.join(", ")
+      : value === true
+        ? "yes"
+        : value === false
+          ? "no"
+          : String(value);
 
 const titled = (name: string) => name.charAt(0).toUpperCase() + name.slice(1).replaceAll("_", " ");
 

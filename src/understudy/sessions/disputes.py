@@ -110,6 +110,7 @@ def _describe(record: Record, look: Shown) -> Dispute:
             settled.note,
             record.people.names_of(_contradicted_by(found)),
         ),
+        columns=look.columns,
     )
 
 

@@ -526,6 +526,7 @@ class Dispute:
     is_tie: bool  # as many people say something else: the majority is the earlier label
     opinions: list[Opinion]  # in the order they came
     settlement: SettlementShown | None
+    columns: list[Column] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
