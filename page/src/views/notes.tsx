@@ -54,7 +54,7 @@ export function FeaturesLine({ once = false }: { once?: boolean }) {
     );
   }
   return (
-    <div class={note.is_weak ? "note" : "note plain-note"} role="note" data-testid="features">
+    <div class={note.is_weak && may("owner") ? "note" : "note plain-note"} role="note" data-testid="features">
       <p>
         <b>Features: {note.what}</b>
         {note.is_weak && note.advice && may("owner") && `: ${note.advice}`}.
