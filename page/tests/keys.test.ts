@@ -8,6 +8,11 @@ const press = (
 ) => nameOf({ key, code, shiftKey: false, ctrlKey: false, metaKey: false, altKey: false, ...with_ });
 
 describe("keys", () => {
+  it("are dealt to every action once", () => {
+    const actions = ACTIONS.map(({ action }) => action);
+    expect(actions.filter((action, i) => actions.indexOf(action) !== i)).toEqual([]);
+  });
+
   it("give twenty classes a key each", () => {
     const all = classKeys(Array.from({ length: 21 }, (_, i) => `class ${i}`));
     expect(all.slice(0, 11)).toEqual(["1", "2", "3", "4", "5", "6", "7", "8", "9", "0", "Shift+1"]);

@@ -32,7 +32,7 @@ from understudy.sessions.browsing import (
 from understudy.sessions.calibrations import Audits
 from understudy.sessions.item_columns import STATES, ItemColumns, State
 from understudy.sessions.models import Models
-from understudy.sessions.record import Record
+from understudy.sessions.record import Decisions, Record
 from understudy.sessions.replies import BrowsedItem
 
 TEXTS = ("A café in Łódź", "the CAFE again", "Straße 10", "strasse 9", "x2")
@@ -51,6 +51,7 @@ def browser_of(
     features = rng.normal(size=(n, 4)).astype(np.float32)
     pool = Pool(ids, items=Texts(texts, ids), features=features)
     project = Mock(spec=Project, pool=pool, features=features, kind="text")
+    project.columns_of.return_value = []
     audits = Mock(spec=Audits)
     audits.calibration.return_value = calibration
     return Browser(project, record, Mock(spec=Models, probs=probs), audits, threading.RLock())
@@ -119,7 +120,7 @@ def slow_page(
     counts: dict[str, int] = dict.fromkeys(STATES, 0)
     for item in range(record.n_items):
         found = record.decisions(item)
-        who = {*found.marks, *found.skipped, *found.unknown, *found.bad, *found.flags}
+        who = {each for said in said_by(found) for each in said}
         own = [event for event in found.events if event.item is not None and only in (None, event.annotator)]
         mark = found.marks.get(only or "")
         label = record.label_of(item) if only is None else (None if mark is None else mark.label)
@@ -209,7 +210,13 @@ def test_every_filter_and_order_is_what_one_finds_by_looking_at_every_item(
 
 def decided_anything(record: Record, who: str) -> bool:
     found = [record.decisions(item) for item in range(ITEMS)]
-    return any(who in said for each in found for said in (each.marks, each.skipped, each.unknown, each.bad, each.flags))
+    return any(who in said for each in found for said in said_by(each))
+
+
+def said_by(found: Decisions) -> tuple[Any, ...]:
+    """Who said what of an item, kind by kind."""
+    settled = () if found.settled is None else (found.settled.by,)
+    return found.marks, found.skipped, found.unknown, found.bad, found.flags, settled
 
 
 def require_shown(record: Record, browser: Browser, shown: BrowsedItem, only: str | None) -> None:
@@ -332,7 +339,7 @@ def test_the_states_that_can_be_chosen_are_counted_without_that_choice() -> None
     assert browser.page(Filter(labels=(1,), states=("disputed",))).counts["disputed"] == 0
 
 
-def test_a_review_or_a_settlement_ends_a_dispute() -> None:
+def test_a_review_or_a_settlement_ends_a_dispute_until_somebody_differs_again() -> None:
     story = labelled_story()
     browser = browser_of(story.record)
     assert [each.item for each in browser.page(Filter(states=("disputed",))).items] == [1]
@@ -343,6 +350,9 @@ def test_a_review_or_a_settlement_ends_a_dispute() -> None:
     story.label(1, 0, "cy", source="review")
     browser.note([1])
     assert browser.page(Filter(states=("disputed",))).total == 0
+    story.label(1, 2, "bob")
+    browser.note([1])
+    assert browser.page(Filter(states=("disputed",))).total == 1
 
 
 def test_one_annotator_alone_sees_nothing_of_what_others_decided() -> None:

@@ -64,3 +64,9 @@ def test_columns_are_shown_after_a_setting_and_unknown_ones_are_refused(reviews:
     assert asked["columns"] == [{"name": "title", "value": f"T{asked['item']}"}]
     ahead = reviews.client.get("/api/ahead", params={"annotator": "ann"}).json()
     assert all(shown["columns"][0]["value"] == f"T{shown['item']}" for shown in ahead)
+
+
+def test_lists_of_items_have_the_columns_too(reviews: Served) -> None:
+    assert post(reviews, "/api/settings", "b1", show=["title"]).status_code == 200
+    found = reviews.client.get("/api/items", params={"text": "train"}).json()["items"]
+    assert [item["columns"] for item in found] == [[{"name": "title", "value": "T4"}]]

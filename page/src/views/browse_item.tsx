@@ -40,7 +40,7 @@ function Said({ shown }: { shown: BrowsedItem }) {
     [shown.bad_by, "called it bad"],
   ];
   return (
-    <ul class="said" data-testid="said">
+    <ul class="panel-said" data-testid="said">
       {shown.labels.map((each) => (
         <li key={`label ${each.by}`}>
           <b>{className(each.label)}</b> <span>{each.by}</span>{" "}
@@ -113,6 +113,7 @@ export function BrowseItem({ shown, place, acts }: { shown: BrowsedItem; place: 
           </span>
         ))}
       </p>
+      <Columns item={shown.item} columns={shown.columns} />
       <Said shown={shown} />
       <div class="panel-acts">
         <button type="button" data-testid="similar" onClick={acts.onSimilar}>

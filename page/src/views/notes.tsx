@@ -24,13 +24,13 @@ export function Command({ line }: { line: string }) {
   );
 }
 
-/** What the features are. On the label view only where better ones would spare labels, until somebody has read it. */
+/** What the features are, and to owners, who can change that, how. On the label view only until they have read it. */
 export function FeaturesLine({ once = false }: { once?: boolean }) {
   const note = status.value?.features;
   if (!note) return null;
   if (once) {
     const name = `${status.value?.project} ${note.encoder}`;
-    if (!note.is_weak || dismissed.value.includes(name)) return null;
+    if (!note.is_weak || !may("owner") || dismissed.value.includes(name)) return null;
     return (
       <div class="note short-note" role="note" data-testid="features-note">
         <p>
@@ -54,12 +54,12 @@ export function FeaturesLine({ once = false }: { once?: boolean }) {
     );
   }
   return (
-    <div class={note.is_weak ? "note" : "note plain-note"} role="note" data-testid="features">
+    <div class={note.is_weak && may("owner") ? "note" : "note plain-note"} role="note" data-testid="features">
       <p>
         <b>Features: {note.what}</b>
-        {note.is_weak && note.advice && `: ${note.advice}`}.
+        {note.is_weak && note.advice && may("owner") && `: ${note.advice}`}.
       </p>
-      {note.is_weak && note.command && <Command line={note.command} />}
+      {note.is_weak && note.command && may("owner") && <Command line={note.command} />}
     </div>
   );
 }

@@ -306,10 +306,12 @@ export function ProgressView() {
             {now.unknown > 0 && <PutBack what="dont_know" name="unknown" />}
           </li>
           <li>
-            <b>{number(now.bad)}</b> bad, out of the pool
+            <b>{number(now.bad)}</b> bad, out of the pool{" "}
+            {now.bad > 0 && may("reviewer") && <a href="#/browse?state=bad">Look</a>}
           </li>
           <li>
-            <b>{number(now.flagged)}</b> flagged
+            <b>{number(now.flagged)}</b> flagged{" "}
+            {now.flagged > 0 && may("reviewer") && <a href="#/browse?state=flagged">Look</a>}
           </li>
           <li>
             <b>{number(now.suspicious)}</b> to review {now.suspicious > 0 && may("reviewer") && <a href="#/review">Review</a>}

@@ -27,7 +27,7 @@ function Bar({ done, of }: { done: number; of: number }) {
 function Assigned({ person, others }: { person: Person; others: boolean }) {
   const { share, classes, quota, labels, part, part_done: done } = person;
   const whose = [
-    ...(share === null ? [] : [`${percent(share)} of the pool`]),
+    ...(share === null ? [] : [`${percent(share, share > 0 && share < 0.01 ? 1 : 0)} of the pool`]),
     ...(classes.length === 0
       ? []
       : [`${classes.length === 1 ? "class" : "classes"} ${classes.map(className).join(", ")}`]),
@@ -81,9 +81,9 @@ function Row({ person, most, others, mayAssign }: { person: Person; most: number
         <Assigned person={person} others={others} />
       </td>
       <td data-label="Pace">
-        {orDash(person.pace, anHour)}
-        {person.pace_today !== null && <small>{anHour(person.pace_today)} today</small>}
-        {person.active_seconds >= 60 && <small>in {minutes(person.active_seconds)}</small>}
+        {orDash(person.labels === 0 ? null : person.pace, anHour)}
+        {person.labels > 0 && person.pace_today !== null && <small>{anHour(person.pace_today)} today</small>}
+        {person.labels > 0 && person.active_seconds >= 60 && <small>in {minutes(person.active_seconds)}</small>}
       </td>
       <td data-label="Time each">{orDash(person.median_seconds, seconds)}</td>
       <td data-label="Skipped">

@@ -62,7 +62,7 @@ def starts_with(mark: bytes) -> Callable[[bytes], bool]:
 FORMATS: Final[Mapping[str, Format]] = {
     "csv": Format(
         "CSV",
-        "One line a label: item, class, who, when, why it was asked, model version. Opens in any spreadsheet.",
+        "One line a label: item, class, who, when, why asked, who agrees or settled it. Opens in any spreadsheet.",
         file_name="labels.csv",
         media_type=CSV,
         write=tables.write_csv,
