@@ -147,7 +147,8 @@ def test_a_password_lets_in_under_a_name_that_then_is_fixed(behind_password: Ser
     answer = client.post("/api/login", json={"annotator": "gil", "password": "open sesame"})
     assert (answer.status_code, answer.json()) == (200, {"annotator": "gil"})
     assert client.get("/api/me").json() == {
-        "annotator": "gil", "person": "gil", "role": "annotator", "login": False, "fixed": True
+        "annotator": "gil", "person": "gil", "role": "annotator", "login": False, "fixed": True,
+        "several": None,
     }  # fmt: skip
     assert client.post("/api/next", json={"annotator": "gil"}).status_code == 200
     assert client.post("/api/next", json={"annotator": "bob"}).status_code == 403

@@ -25,6 +25,7 @@ from understudy.cli import app as command
 from understudy.errors import UsageError
 from understudy.projects.opening import create_or_open
 from understudy.projects.project import Project
+from understudy.sessions.log.events import Event
 from understudy.sessions.opening import check_free, open_session
 from understudy.sessions.session import Session
 from understudy.sessions.training import trainer
@@ -399,6 +400,8 @@ def test_behind_a_proxy_with_https_everything_is_under_its_prefix(
     chromium: "Browser", sessions: list[Session], tmp_path: Path
 ) -> None:
     own = make_certificate(tmp_path)
+    for each in sessions:  # as the command sees to: otherwise whoever labels first is owner, who needs a link
+        each.change_people(Event("person_added", None, "eve", "first", {"name": "eve", "role": "owner"}))
     rules = [replace(behind_password(tmp_path / name, Tries()), home="/label/") for name in NAMES]
     places = [place_of(each, rule) for each, rule in zip(sessions, rules, strict=True)]
     public = PublicUrl("https", "", "127.0.0.1", "/label")

@@ -117,8 +117,9 @@ function StateLine({ dispute }: { dispute: Dispute }) {
         </>
       ) : (
         <>
-          {number(alike)} of {plural(answers.length, "person", "people")} said <b>{className(label)}</b>
-          {dispute.is_tie && " first"}
+          {dispute.is_tie ? "As many say one as another: " : `${number(alike)} of ${plural(answers.length, "person", "people")} said `}
+          <b>{className(label)}</b>
+          {dispute.is_tie && " was said first"}
         </>
       )}
       {dispute.state === "disputed" ? ", which counts until it is settled." : "."}
@@ -336,7 +337,7 @@ export function DisputesView() {
               onClick={() => now.majority !== null && settle(now.majority)}
             >
               Settle as {className(now.majority)}
-              {now.is_tie ? ", said first" : ", as most say"} {key("take")}
+              {now.is_tie ? "" : ", as most say"} {key("take")}
             </button>
           )}
           <button type="button" class="act" data-testid="write-note" aria-pressed={isWriting} onClick={write}>
