@@ -4,7 +4,7 @@ import http.client
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
@@ -46,24 +46,25 @@ def reverse_proxy(
             sent["X-Forwarded-Proto"] = "http" if certificate is None else "https"
             before = sent.get("X-Forwarded-For")
             sent["X-Forwarded-For"] = ", ".join(filter(None, [before, client or self.client_address[0]]))
+            path = self.path[len(prefix) :] if strips else self.path
             line = http.client.HTTPConnection(upstream.hostname or "", upstream.port)
-            line.request(self.command, self.path[len(prefix) :] if strips else self.path, body or None, sent)
-            answer = line.getresponse()
+            # Either side may go away: then so does the other, and nothing is left open.
+            with suppress(OSError, http.client.HTTPException), closing(line):
+                line.request(self.command, path, body or None, sent)
+                with closing(line.getresponse()) as answer:
+                    self.hand_back(answer)
+            self.close_connection = True
+
+        def hand_back(self, answer: http.client.HTTPResponse) -> None:
             self.send_response(answer.status)
             for name, value in answer.getheaders():
                 if name.lower() not in HOP_BY_HOP | {"date"}:
                     self.send_header(name, value)
             self.send_header("Connection", "close")
             self.end_headers()
-            try:
-                while part := answer.read1(65536):
-                    self.wfile.write(part)
-                    self.wfile.flush()
-            except OSError:
-                pass  # the browser went away
-            finally:
-                line.close()
-            self.close_connection = True
+            while part := answer.read1(65536):
+                self.wfile.write(part)
+                self.wfile.flush()
 
         do_GET = do_POST = pass_on  # noqa: N815
 
