@@ -84,6 +84,7 @@ def make_browser(record: Record, d: int) -> Browser:
     audits = Mock(spec=Audits)
     audits.calibration.return_value = Calibration(1.4, audited=100)
     project = Mock(spec=Project, pool=pool, features=features, kind="text")
+    project.columns_of.return_value = []
     return Browser(project, record, Mock(spec=Models, probs=probs), audits, threading.RLock())
 
 
