@@ -93,19 +93,25 @@ export function wantedOf(hash: string): Wanted {
   };
 }
 
-/** The address that asks for this. */
-export function hashOf(wanted: Wanted): string {
+/** What is wanted, apart from the page: the address and the call name some of it differently. */
+function queryOf(wanted: Wanted, names: { label: string; from: string; to: string }): URLSearchParams {
   const query = new URLSearchParams();
-  for (const number of wanted.label) query.append("class", String(number));
+  for (const number of wanted.label) query.append(names.label, String(number));
   for (const number of wanted.suggested) query.append("suggested", String(number));
   if (wanted.person) query.set("person", wanted.person);
   for (const state of wanted.state) query.append("state", state);
-  if (wanted.from > 0) query.set("from", String(wanted.from));
-  if (wanted.to < 1) query.set("to", String(wanted.to));
+  if (wanted.from > 0) query.set(names.from, String(wanted.from));
+  if (wanted.to < 1) query.set(names.to, String(wanted.to));
   if (wanted.search) query.set("search", wanted.search);
   if (wanted.similar !== null) query.set("similar", String(wanted.similar));
   if (wanted.lasso) query.set("lasso", wanted.lasso);
   if (wanted.sort) query.set("sort", wanted.sort);
+  return query;
+}
+
+/** The address that asks for this. */
+export function hashOf(wanted: Wanted): string {
+  const query = queryOf(wanted, { label: "class", from: "from", to: "to" });
   if (wanted.page > 1) query.set("page", String(wanted.page));
   if (wanted.open !== null) query.set("open", String(wanted.open));
   const text = query.toString();
@@ -114,17 +120,7 @@ export function hashOf(wanted: Wanted): string {
 
 /** The call that answers it, `size` items a page; with `rows` it names all that match. */
 export function callOf(wanted: Wanted, size: number, rows = false): string {
-  const query = new URLSearchParams();
-  for (const number of wanted.label) query.append("label", String(number));
-  for (const number of wanted.suggested) query.append("suggested", String(number));
-  if (wanted.person) query.set("person", wanted.person);
-  for (const state of wanted.state) query.append("state", state);
-  if (wanted.from > 0) query.set("confidence_from", String(wanted.from));
-  if (wanted.to < 1) query.set("confidence_to", String(wanted.to));
-  if (wanted.search) query.set("search", wanted.search);
-  if (wanted.similar !== null) query.set("similar", String(wanted.similar));
-  if (wanted.lasso) query.set("lasso", wanted.lasso);
-  if (wanted.sort) query.set("sort", wanted.sort);
+  const query = queryOf(wanted, { label: "label", from: "confidence_from", to: "confidence_to" });
   query.set("offset", String((wanted.page - 1) * size));
   query.set("limit", String(rows ? 1 : size));
   if (rows) query.set("rows", "true");
