@@ -206,6 +206,30 @@ def test_where_no_write_ahead_log_is_possible_a_journal_is_as_safe(tmp_path: Pat
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+def test_a_log_waits_for_whoever_is_writing_the_first_bytes_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "log.sqlite3"
+    first = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    with closing(first), closing(sqlite3.connect(path, isolation_level=None)) as second:
+        first.execute("CREATE TABLE words (word TEXT)")
+        first.execute("BEGIN IMMEDIATE")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):  # SQLite itself does not wait
+            second.execute("PRAGMA journal_mode = WAL")
+        ending = threading.Timer(0.3, first.execute, ["COMMIT"])
+        ending.start()
+        assert make_durable(second) is True
+        ending.join()
+
+
+def test_a_log_that_another_program_keeps_locked_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("understudy.sessions.log.sqlite_store.WAIT_SECONDS", 0.1)
+    path = tmp_path / "log.sqlite3"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("CREATE TABLE words (word TEXT)")
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(UnderstudyError, match=r"another program has locked .*; close it"):
+            EventLog.open(sqlite_url(path))
+
+
 @pytest.mark.parametrize("how", ["fast", "immediate"])
 def test_postgresql_may_be_stopped_and_started_between_events(team: Place, cluster: postgres.Cluster, how: str) -> None:
     with team.opened() as log:

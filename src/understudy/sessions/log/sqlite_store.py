@@ -2,6 +2,7 @@
 
 import logging
 import sqlite3
+import time
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -15,6 +16,7 @@ from understudy.messages import DISK_FAILED, DISK_IS_FULL
 
 LOG: Final = logging.getLogger(__name__)
 WAIT_SECONDS: Final = 5.0  # for another process that is writing
+SECONDS_BETWEEN_TRIES: Final = 0.01
 REASONS: Final = {
     "SQLITE_FULL": "the disk of {name} is full ({error}); make room on it, then send this again",
     "SQLITE_BUSY": "another program has locked {name} ({error}); close it, then send this again",
@@ -141,7 +143,7 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
 
 def make_durable(connection: sqlite3.Connection) -> bool:
     """Let commits be on the disk when they return; whether by a write-ahead log, which is quicker."""
-    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    mode = _choose_write_ahead_log(connection)
     if mode != "wal":
         connection.execute("PRAGMA journal_mode = DELETE")
     # With a rollback journal, EXTRA is what FULL is for a write-ahead log: the journal's end is on the disk as well.
@@ -153,6 +155,19 @@ def make_durable(connection: sqlite3.Connection) -> bool:
     if found != wanted:
         raise NotStored(f"this build of SQLite does not sync (synchronous is {found}, not {wanted}); use another one")
     return mode == "wal"
+
+
+def _choose_write_ahead_log(connection: sqlite3.Connection) -> str:
+    """Ask for a write-ahead log; the journal that the file has then."""
+    until = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            return str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            # Of a new file that somebody else is writing, SQLite says so at once, however long the connection may wait.
+            if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > until:
+                raise
+            time.sleep(SECONDS_BETWEEN_TRIES)
 
 
 def _code(error: DBAPIError) -> str:
