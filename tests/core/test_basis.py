@@ -4,6 +4,7 @@ import torch
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
+from understudy.core import basis
 from understudy.core.basis import centre_and_spread, draw_simplex, find_centres
 from understudy.core.features import Features
 from understudy.core.lloyd import LloydResult
@@ -45,6 +46,19 @@ def test_no_more_centres_than_rows() -> None:
     found = clusters(X, 50)
     np.testing.assert_allclose(found.centres, X)
     assert found.inertia == 0.0
+
+
+def test_a_large_pool_is_clustered_by_a_sample_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = load_digits().data
+    exact = clusters(X, 20)
+    monkeypatch.setattr(basis, "SAMPLED_POOL", len(X) - 1)
+    monkeypatch.setattr(basis, "SAMPLED_ROWS_PER_CENTRE", 30)
+    sampled = clusters(X, 20)
+    assert sampled.inertia < 0.5 * exact.inertia  # of about a third of the rows
+    of_all = ((X[:, None] - sampled.centres.numpy()[None]) ** 2).sum(2).min(1).sum()
+    assert exact.inertia < of_all < 1.1 * exact.inertia
+    monkeypatch.setattr(basis, "SAMPLED_BYTES", 8 * X.shape[1] * 40)
+    assert clusters(X, 20).centres.shape == (20, 64)
 
 
 def test_fewer_distinct_rows_than_centres() -> None:

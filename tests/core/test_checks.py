@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.leaving_out import import_or_leave_out
 from tests.pools import make_pool
 from understudy import PoolExhausted, Surrogate, UnderstudyError
 from understudy.core.options import METHODS, Method
@@ -33,6 +34,10 @@ BAD_CALLS: dict[str, tuple[Callable[[Surrogate], object], str]] = {
     "label too large": (lambda s: s.tell([7], [3]), r"label 3 of row 7 is not a class: there are 3.*add_class\(\)"),
     "label negative": (lambda s: s.tell([7], [-1]), r"label -1 of row 7 is not a class"),
     "label fractional": (lambda s: s.tell([7], [0.5]), r"labels must be integers; got float64; convert"),
+    "label by name": (
+        lambda s: s.tell([7], ["cat"]),
+        r"labels must be integers, the places of classes in your list of them; got .*'cat'.*ActiveLoop\(..., classes=",
+    ),
     "label boolean": (lambda s: s.tell([7], [True]), r"labels must be integers; got booleans"),
     "labels too few": (lambda s: s.tell([7, 8], [1]), r"2 rows but 1 labels; pass one label per row"),
     "labels nested": (lambda s: s.tell([7, 8], [[1], [2]]), r"labels must be one number or a flat list"),
@@ -300,3 +305,11 @@ def test_old_residuals_need_all_labels() -> None:
     with pytest.raises(UnderstudyError, match=r"row 4 was never told \(2 such rows\); tell them before anchoring"):
         s.anchor(POOL.probs, [0, 4, 7])
     assert not s.parts.is_anchored
+
+
+def test_rows_and_labels_may_come_in_series() -> None:
+    pd, pl = import_or_leave_out("pandas"), import_or_leave_out("polars")
+    for series in (pd.Series, pl.Series, lambda values: pd.Series(values, dtype="Int64")):
+        s = Surrogate(POOL.features, 3).tell(series([3, 5]), series([1, 0]))
+        assert s.mean[3].argmax() == 1
+        assert s.askable.tolist() == [row for row in range(len(s)) if row not in (3, 5)]

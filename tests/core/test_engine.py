@@ -2,11 +2,14 @@ import numpy as np
 import pytest
 import torch
 
+from tests.blocks import column, scale_h
 from tests.literal import literal_of
 from tests.pools import make_pool, relative_error
 from understudy import PoolExhausted, Surrogate, UnderstudyError
 from understudy.core.engine import DRIFT_LIMIT, DRIFT_SAFETY
 from understudy.core.options import METHODS, MODES_OF, Method
+
+pytestmark = pytest.mark.usefixtures("every_storage")
 
 BOTH = pytest.mark.parametrize("method", METHODS)
 MODES = [
@@ -118,7 +121,7 @@ def test_drift_is_seen_and_refreshed_away(method: Method) -> None:
     engine = s.parts.engine
     assert engine is not None
     assert float(engine.drift) < 1e-10
-    s.parts.rows.h *= 1 + 1e-3  # as if rounding had piled up
+    scale_h(s, 1 + 1e-3)  # as if rounding had piled up
     s.tell(s.ask(), [1])
     assert DRIFT_SAFETY * float(engine.drift) > DRIFT_LIMIT
     s.ask()
@@ -132,7 +135,7 @@ def test_drift_is_seen_by_those_who_only_tell(method: Method) -> None:
     pool = make_pool(300, 3, seed=3)
     s = Surrogate(pool.features, 3, basis_size=20, dtype="float64", method=method).anchor(pool.probs, [0])
     assert s.influence[5] > 0
-    s.parts.rows.h *= 1 + 1e-3
+    scale_h(s, 1 + 1e-3)
     s.tell([5], [1])
     literal = literal_of(s, pool.features, pool.probs)
     assert relative_error(s.influence, literal.influence_by_formula()) < 1e-10
@@ -148,9 +151,10 @@ def test_small_drift_changes_no_pick(method: Method, n: int) -> None:
         pool.probs, [0]
     )
     first, second = np.argsort(-s.influence)[:2].tolist()
-    rows = s.parts.rows
-    rows.h[first] = (1 - 1e-9) * rows.var[first] * rows.h[second] / rows.var[second]  # now it looks second best
-    assert rows.h[first] / rows.var[first] < rows.h[second] / rows.var[second]
+    carried = column(s, "h") / column(s, "var")
+    scale_h(s, float((1 - 1e-9) * carried[second] / carried[first]), [first])  # now it looks second best
+    carried = column(s, "h") / column(s, "var")
+    assert carried[first] < carried[second]
     assert s.ask() == [first]
 
 

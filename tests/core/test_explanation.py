@@ -7,6 +7,8 @@ from understudy import Surrogate
 from understudy.core.explanation import shares_of
 from understudy.core.options import METHODS, Method, Options
 
+pytestmark = pytest.mark.usefixtures("every_storage")
+
 POOL = make_pool(60, 3, seed=1)
 
 

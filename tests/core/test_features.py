@@ -2,8 +2,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 
+from tests.leaving_out import import_or_leave_out
 from understudy.core.features import Features
 from understudy.errors import UnderstudyError
 
@@ -31,6 +33,15 @@ def test_lists_integers_and_half_precision_are_cast() -> None:
     np.testing.assert_array_equal(
         whole(Features(torch.from_numpy(X).bfloat16())), torch.from_numpy(X).bfloat16().float()
     )
+
+
+def test_frames_and_sparse_matrices_are_copied_as_numbers() -> None:
+    pd, pl = import_or_leave_out("pandas"), import_or_leave_out("polars")
+    columns = {name: X[:, place] for place, name in enumerate("abc")}
+    for given in (pd.DataFrame(columns), pl.DataFrame(columns), scipy.sparse.csr_matrix(X)):
+        np.testing.assert_array_equal(whole(Features(given)), X)
+    with pytest.raises(UnderstudyError, match=r"1 column of the frame is not: 'd' \(str\)"):
+        Features(pd.DataFrame({**columns, "d": "x"}))
 
 
 def test_a_read_only_memory_map_is_read_without_a_warning(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 import numpy as np
 import pytest
 
+from tests.blocks import column
 from tests.pools import make_pool
 from understudy import Surrogate
 from understudy.core.ledger import LEDGER_KEYS, Answer, Ledger
 from understudy.core.options import Method
+
+pytestmark = pytest.mark.usefixtures("every_storage")
 
 
 def test_a_row_is_open_until_it_is_labelled_pending_or_dropped() -> None:
@@ -118,8 +121,8 @@ def test_whatever_happens_the_rows_on_the_device_are_as_the_ledger_says(method: 
             s = Surrogate.restore(s.parts.features.parts[0], s.state_dict())
         expected = set(s.parts.ledger.pending) if s.parts.engine is None else s.parts.engine.expected
         is_open, is_askable, is_in_pool = s.parts.ledger.masks(expected)
-        np.testing.assert_array_equal(~s.parts.rows.is_closed[: len(s)].numpy(), is_askable)
-        np.testing.assert_array_equal(s.parts.rows.is_in_pool.numpy(), is_in_pool)
+        np.testing.assert_array_equal(~column(s, "is_closed").numpy(), is_askable)
+        np.testing.assert_array_equal(column(s, "is_in_pool").numpy(), is_in_pool)
         if s.parts.engine is not None:
-            np.testing.assert_array_equal(s.parts.rows.is_open.numpy(), is_open)
+            np.testing.assert_array_equal(column(s, "is_open").numpy(), is_open)
             assert expected <= set(s.parts.ledger.pending)

@@ -1,72 +1,22 @@
-"""A block of rows may live anywhere: two blocks together choose and know what one block of all rows does."""
+"""A block of rows follows steps of a few small vectors, many in one pass."""
+
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.blocks import blocks_of
 from tests.pools import Pool, make_pool
 from understudy import Surrogate
-from understudy.core.engine import EXACT_CANDIDATES
-from understudy.core.features import Features
-from understudy.core.options import METHODS, Method
-from understudy.core.rows import STEPS_PER_PASS, Rows
-from understudy.core.utilities import choose
+from understudy.core.options import METHODS, MODES_OF, Method
+from understudy.core.rows import STEPS_PER_PASS
 
 
 def anchored(pool: Pool, **options: object) -> Surrogate:
     s = Surrogate(pool.features, pool.n_classes, basis_size=15, dtype="float64", **options)  # type: ignore[arg-type]
     return s.anchor(pool.probs, [0, 1])
-
-
-def shard(whole: Surrogate, pool: Pool, rows: slice) -> Rows:
-    """Some of the surrogate's rows on their own, told nothing but the kernel and their predictions."""
-    part = Rows(whole.parts.kernel, whole.options, Features(pool.features[rows]))
-    probs = torch.from_numpy(pool.probs[rows])
-    part.anchor(whole.parts.kernel, probs, has_learner=True)
-    part.set_masks(
-        whole.parts.rows.is_open[rows],
-        ~whole.parts.rows.is_closed[: len(whole)][rows],
-        whole.parts.rows.is_in_pool[rows],
-    )
-    return part
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_two_shards_follow_the_small_vectors_and_find_the_same_rows(method: Method) -> None:
-    pool = make_pool(90, 4, seed=1)
-    whole = anchored(pool, method=method)
-    engine = whole.parts.engine
-    assert engine is not None
-    parts = [shard(whole, pool, slice(0, 50)), shard(whole, pool, slice(50, 90))]
-    starts = [0, 50]
-    np.testing.assert_allclose(parts[0].gram() + parts[1].gram(), engine.posterior.M, atol=1e-10)
-    if method == "understudy":  # the mean row of the pool, from those of its parts
-        middle = (len(parts[0]) * parts[0].mean_row() + len(parts[1]) * parts[1].mean_row()) / len(whole)
-        np.testing.assert_allclose(middle, whole.parts.rows.middle, atol=1e-12)
-    for part in parts:
-        part.refresh(engine.posterior.R, engine.posterior.M)
-    for _ in range(12):
-        engine.settle()
-        for part in parts:
-            part.measure()
-        weights = None
-        if method == "paper":
-            inverse = (parts[0].moments() + parts[1].moments()).inverse_std(engine.resolution, engine.least)
-            weights = inverse * (engine.tally / engine.tally.sum())
-        leaders = [part.best(weights, EXACT_CANDIDATES, 1e-10) for part in parts]
-        rows = torch.cat([rows + start for (rows, _), start in zip(leaders, starts, strict=True)])
-        values = torch.cat([values for _, values in leaders])
-        found = int(rows[choose(rows, values)])
-        assert whole.ask() == [found]
-        whole.tell([found], pool.labels[[found]])
-        for part, start in zip(parts, starts, strict=True):
-            part.apply(engine.influence_steps, engine.mean_steps)
-            if start <= found < start + len(part):
-                part.close(torch.tensor([found - start]))
-    engine.settle()
-    np.testing.assert_allclose(torch.cat([part.h for part in parts]), whole.parts.rows.h, atol=1e-12)
-    together = torch.cat([part.means.uncertainty() for part in parts])
-    np.testing.assert_allclose(together, whole.parts.rows.means.uncertainty(), rtol=1e-10)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -101,4 +51,41 @@ def test_more_answers_than_are_worth_a_pass_refresh_instead(method: Method) -> N
 def test_covariances_are_the_product_for_any_number_of_vectors(count: int) -> None:
     s = anchored(make_pool(40, 3, seed=4))
     p = torch.from_numpy(np.random.default_rng(0).normal(size=(count, 15)))
-    np.testing.assert_allclose(s.parts.rows.covariances(p), p @ s.parts.rows.W.T, atol=1e-12)
+    (rows,) = blocks_of(s)
+    np.testing.assert_allclose(rows.covariances(p), p @ rows.W.T, atol=1e-12)
+
+
+class _HostReads(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Operations that read values on the host, or send some from there: a CUDA graph cannot hold them."""
+
+    FORBIDDEN = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "lift_fresh")
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(name in str(func) for name in self.FORBIDDEN):
+            self.found.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("method", "mode"), [(method, mode) for method in METHODS for mode in MODES_OF[method] if mode != "lookahead"]
+)
+def test_a_step_whose_label_is_known_reads_nothing_on_the_host(method: Method, mode: str) -> None:
+    """With few classes a processor's steps are those that a GPU records, so this can be seen without one."""
+    pool = make_pool(300, 3, seed=9)
+    s = Surrogate(pool.features, 3, basis_size=30, mode=mode, method=method).anchor(pool.probs, np.arange(20))
+    s.rehearse(pool.labels, 2)
+    engine = s.parts.engine
+    assert engine is not None
+    engine.settle()
+    labels = torch.from_numpy(pool.labels)
+    with _HostReads() as reads:
+        for watch in (False, True):
+            engine.step(labels, judge=True, watch=watch)
+    assert reads.found == []
+    with _HostReads() as reads:
+        float(engine.best)
+    assert reads.found  # they are noticed

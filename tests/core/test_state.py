@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 import torch
 
+from tests.blocks import blocks_of, column
 from tests.literal import literal_of
 from tests.pools import Pool, make_pool, relative_error
 from understudy import Surrogate, UnderstudyError
 from understudy.core.options import METHODS, Method
+
+pytestmark = pytest.mark.usefixtures("every_storage")
 
 BEFORE = Path(__file__).parent / "data" / "format-1.npz"  # saved by the version before there were methods
 POOL = make_pool(60, 40, seed=1)  # classes enough to defer means
@@ -65,11 +68,12 @@ def test_all_picks_after_loading_are_the_same(method: Method, dtype: str, tmp_pa
 def test_deferred_means_go_on_where_they_were(method: Method) -> None:
     s = lived("float64", method)
     restored = Surrogate.restore(POOL.features, s.state_dict())
-    assert s.parts.rows.means.turn > 0
-    assert restored.parts.rows.means.turn == s.parts.rows.means.turn
+    assert s.parts.rows.turn() > 0
+    assert restored.parts.rows.turn() == s.parts.rows.turn()
     played(s)
     played(restored)
-    np.testing.assert_allclose(restored.parts.rows.means.Z, s.parts.rows.means.Z, atol=1e-12)
+    for theirs, ours in zip(blocks_of(restored), blocks_of(s), strict=True):
+        np.testing.assert_allclose(theirs.means.Z, ours.means.Z, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -189,8 +193,10 @@ def test_a_mean_row_and_weights_that_were_set_at_the_anchor_are_kept() -> None:
     features = np.vstack([POOL.features, more.features])
     for whole in (False, True):
         restored = Surrogate.restore(features, s.state_dict(whole))
-        np.testing.assert_array_equal(restored.parts.rows.middle, s.parts.rows.middle)
-        np.testing.assert_array_equal(restored.parts.rows.stats[:, 3], s.parts.rows.stats[:, 3])
+        assert restored.parts.engine is not None
+        assert s.parts.engine is not None
+        np.testing.assert_array_equal(restored.parts.engine.middle, s.parts.engine.middle)
+        np.testing.assert_array_equal(column(restored, "stats")[:, 3], column(s, "stats")[:, 3])
         s.rebuild()
         restored.rebuild()
         np.testing.assert_allclose(restored.utility, s.utility, rtol=1e-9)
@@ -273,9 +279,9 @@ def test_a_whole_state_is_mapped_from_files_and_the_picks_are_the_same(method: M
         np.save(tmp_path / f"{name}.npy", value)
     mapped = {path.stem: np.load(path, mmap_mode="c" if path.stem == "W" else None) for path in tmp_path.glob("*.npy")}
     restored = Surrogate.restore(POOL.features, mapped, check=False)
-    assert restored.parts.rows.W.data_ptr() == mapped["W"].ctypes.data
+    assert blocks_of(restored)[0].W.data_ptr() == mapped["W"].ctypes.data
     assert repr(restored) == repr(s)
-    np.testing.assert_array_equal(restored.parts.rows.W.numpy(), s.parts.rows.W.numpy())
+    np.testing.assert_array_equal(column(restored, "W").numpy(), column(s, "W").numpy())
     on_disk = (tmp_path / "W.npy").read_bytes()
     assert played(restored) == played(s)
     restored.anchor(POOL.probs[::-1], [3])

@@ -18,11 +18,14 @@ from scipy.spatial.distance import pdist
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.blocks import column, scale_h
 from tests.literal import Literal, literal_of
 from tests.pools import Pool, make_pool, relative_error
 from understudy import PoolExhausted, Surrogate, UnderstudyError
 from understudy.core.options import METHODS, Method
 from understudy.core.utilities import Mode
+
+pytestmark = pytest.mark.usefixtures("every_storage")
 
 QUANTITIES = ("mean", "variance", "influence", "uncertainty", "utility")
 
@@ -70,7 +73,7 @@ def scalar_example() -> Surrogate:
 
 def test_scalar_example_before_any_label() -> None:
     s = scalar_example()
-    np.testing.assert_allclose(s.parts.rows.stats[:, 1], [0.19, 0.75, 0.99], rtol=1e-12)
+    np.testing.assert_allclose(column(s, "stats")[:, 1], [0.19, 0.75, 0.99], rtol=1e-12)
     assert s.parts.engine is not None
     np.testing.assert_allclose(s.parts.engine.posterior.M, [[1.07]], rtol=1e-12)
     np.testing.assert_allclose(s.influence / 2, [0.8667, 0.2675, 0.0107], atol=5e-5)
@@ -104,13 +107,13 @@ def test_a_second_label_of_the_same_point_teaches_less() -> None:
     twins = pool.with_row_repeated(7)
     s = started(twins, [], noise=0.0, method="paper")
     first = s.influence[7] / 3
-    nu, g = float(s.parts.rows.stats[7, 0]), float(s.variance[7] - s.parts.rows.stats[7, 1])
+    nu, g = float(column(s, "stats")[7, 0]), float(s.variance[7] - column(s, "stats")[7, 1])
     s.tell([7], [0])
     s_literal = literal_of(s, twins.features, twins.probs)
     np.testing.assert_allclose(s.influence[40], s_literal.influence()[40], rtol=1e-9)
     # With the same rows to be understood the ratio is (ν/(ν + g))² (ν + g)/(ν + g ν/(ν + g)) = ν/(ν + 2g).
     assert s.parts.engine is not None
-    w, M = s.parts.rows.W[7], s.parts.engine.posterior.M
+    w, M = column(s, "W")[7], s.parts.engine.posterior.M
     M = M + torch.outer(w, w)  # the first of the two has left them
     Rw = s.parts.engine.posterior.R @ w
     second = float(Rw @ M @ Rw / (nu + w @ Rw))
@@ -255,7 +258,7 @@ def test_rows_on_a_basis_point_equal_brute_force(dtype: str) -> None:
     basis = (pool.features[:8], pool.probs[:8])
     s = started(pool, [20], basis=basis, dtype=dtype, method="paper")
     floor = 1e-8 if dtype == "float64" else 1e-6
-    np.testing.assert_allclose(s.parts.rows.stats[:8, 0], floor, rtol=1e-3)
+    np.testing.assert_allclose(column(s, "stats")[:8, 0], floor, rtol=1e-3)
     # Rounding of the rows is measured against ν: 1e-15/ν in double precision, 6e-8/ν in single.
     tolerance = 1e-15 / floor if dtype == "float64" else 6e-8 / floor
     s.tell([0, 1], [0, 1])
@@ -575,12 +578,12 @@ def test_restricted_lookahead_tries_the_rows_that_reach_furthest() -> None:
     tried = np.isfinite(restricted.utility)
     assert 5 <= tried.sum() <= 10
     assert np.isfinite(full.utility).all()
-    askable = ~full.parts.rows.is_closed[:60].numpy()
-    reach = np.where(askable, np.sqrt(full.parts.rows.h.numpy()) / full.parts.rows.var.numpy(), -np.inf)
+    askable = ~column(full, "is_closed").numpy()
+    reach = np.where(askable, np.sqrt(column(full, "h").numpy()) / column(full, "var").numpy(), -np.inf)
     influence = np.where(askable, full.influence, -np.inf)
     assert set(np.flatnonzero(tried)) == set(np.argsort(-reach)[:5]) | set(np.argsort(-influence)[:5])
-    u3 = restricted.parts.rows.measures[1, :60].numpy()
-    np.testing.assert_allclose(u3[tried], full.parts.rows.measures[1, :60].numpy()[tried], rtol=1e-10)
+    u3 = restricted.parts.rows.terms()[1].numpy()
+    np.testing.assert_allclose(u3[tried], full.parts.rows.terms()[1].numpy()[tried], rtol=1e-10)
     assert int(all_of_them.ask()[0]) == int(full.ask()[0])
 
 
@@ -659,6 +662,44 @@ def test_extending_before_the_first_anchor(method: Method) -> None:
     assert_literal(s, uniform)
     s.anchor(long.probs, list(s.parts.ledger.pending))
     assert_literal(s, long)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("is_anchored", [True, False])
+def test_a_copy_goes_its_own_way(method: Method, is_anchored: bool) -> None:
+    """It is the same to the last bit until something happens to one of the two, which the other does not notice."""
+    long = make_pool(60, 3, seed=28)
+    if is_anchored:
+        s = started(long.first(40), method=method)
+    else:
+        s = Surrogate(long.features[:40], 3, basis_size=12, dtype="float64", method=method)
+    s.tell([10, 11], [0, 1])
+    s.ask(2)
+    s.drop([12])
+    other, twin = s.copy(), s.copy()
+    for one, two in ((s.copy(), twin.copy()), (other.copy(), s.copy())):
+        assert {name: value.tobytes() for name, value in one.state_dict(whole=True).items()} == {
+            name: value.tobytes() for name, value in two.state_dict(whole=True).items()
+        }
+    other.extend(long.features[40:], long.probs[40:] if is_anchored else None).tell([41], [2])
+    other.add_class()
+    assert (len(s), len(other), s.n_classes, other.n_classes) == (40, 60, 3, 4)
+    assert 41 not in s.parts.ledger.answers
+    assert_literal(
+        s, long.first(40) if is_anchored else Pool(long.features[:40], np.full((40, 3), 1 / 3), long.labels[:40], 3)
+    )
+    for turn in range(5):
+        np.testing.assert_array_equal(s.ask(2), twin.ask(2))
+        for each in (s, twin):
+            each.tell(each.pending[-1:], [turn % 3])
+    kept = s.influence
+    s.copy().anchor(np.roll(s.mean, 1, axis=1).clip(0.01) / np.roll(s.mean, 1, axis=1).clip(0.01).sum(1)[:, None], [3])
+    np.testing.assert_array_equal(s.influence, kept)
+    s.rebuild()  # from the whitened rows, which no training of a copy has changed
+    np.testing.assert_allclose(s.influence, kept, rtol=1e-9)
+    other.add_class().ask(3)
+    other.retract([41])
+    assert len(s.parts.ledger.answers) == 7
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -1020,16 +1061,20 @@ def test_of_equal_rows_among_some_the_lowest_of_them_is_chosen(method: Method) -
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_choosing_among_few_rows_makes_no_other_drift(method: Method) -> None:
-    """The close look at the leaders takes in rows that may not be asked for, pending ones too, where few may."""
-    pool = make_pool(300, 3, seed=9)
-    s = Surrogate(pool.features, 3, basis_size=40, method=method)
-    refreshed = []
-    for turn in range(40):
-        s.ask(among=[turn, 40 + turn])
-        assert s.parts.engine is not None
-        refreshed.append(float(s.parts.engine.drift))
-    assert max(refreshed) < 1e-4 / 5  # so that no row had to be computed anew
+@pytest.mark.parametrize(("drifted", "counts"), [("pending", False), ("outside", False), ("among", True)])
+def test_where_few_rows_may_be_asked_for_the_drift_of_others_does_not_count(
+    method: Method, drifted: str, counts: bool
+) -> None:
+    """The close look at the leaders then takes in rows that may not be asked for, pending ones too."""
+    pool = make_pool(12, 3, seed=9)  # so few that all of them are looked at
+    s = Surrogate(pool.features, 3, basis_size=6, method=method)
+    pending = s.ask(4, among=range(8)).tolist()
+    left = [row for row in range(8) if row not in pending]
+    assert s.parts.engine is not None
+    assert float(s.parts.engine.drift) < 1e-4
+    scale_h(s, 2, {"pending": pending, "outside": [8, 9, 10, 11], "among": left}[drifted])
+    s.ask(among=left)
+    assert (float(s.parts.engine.drift) > 0.1) is counts
 
 
 def test_rows_that_are_no_part_of_the_pool_cannot_be_chosen_among() -> None:

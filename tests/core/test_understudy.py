@@ -5,11 +5,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from tests.blocks import column
 from tests.core.test_surrogate import assert_literal
 from tests.literal import doubt, literal_of
 from tests.pools import Pool, make_pool, relative_error
 from understudy import Surrogate
 from understudy.core.options import OWN_BASIS_JITTER
+
+pytestmark = pytest.mark.usefixtures("every_storage")
 
 OPTION_SETS: dict[str, dict[str, object]] = {
     "as it comes": {},
@@ -157,7 +160,7 @@ def test_pending_rows_take_their_influence_and_leave_all_doubts_alone() -> None:
 
 def weighed_gram(s: Surrogate, omega: np.ndarray) -> np.ndarray:
     """M by its definition: Σ ω w wᵀ over the rows that are neither labelled, pending nor dropped."""
-    w = s.parts.rows.W.numpy()[s.parts.ledger.open_mask()]
+    w = column(s, "W").numpy()[s.parts.ledger.open_mask()]
     return (w * omega[s.parts.ledger.open_mask(), None]).T @ w
 
 

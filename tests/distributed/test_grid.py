@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import ray
 
-from understudy.distributed import grid as distributed
-from understudy.distributed.grid import joined_cluster, on_ray
+from understudy.distributed.cluster import join_cluster, joined_cluster
+from understudy.distributed.grid import on_ray
 from understudy.distributed.worker import check_versions
 from understudy.errors import UnderstudyError
 from understudy.experiments.compare import Comparison, compare
@@ -46,6 +46,18 @@ def test_a_cluster_gives_the_bytes_of_one_process(tmp_path: Path) -> None:
     here, there = (digits(tmp_path / name, *names, repeats=2, learner=f"{HERE}:quick") for name in ("here", "there"))
     here.run(jobs=1, progress=False)
     there.run(on_ray(), progress=False)
+    assert results(tmp_path / "there") == results(tmp_path / "here")
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_harder_pool_wrong_answers_and_the_oracle_are_the_same_there(tmp_path: Path) -> None:
+    def harder(out: Path) -> Comparison:
+        regime = {"imbalance": 5, "wrong": 0.1, "duplicates": 0.3}
+        settings = {"repeats": 1, "schedule": SCHEDULE, "learner": "logistic", "controls": False, "oracle": True}
+        return compare("digits", ["margin"], out=out, **settings, **regime)  # type: ignore[arg-type]
+
+    assert not harder(tmp_path / "there").run(on_ray(), progress=False).failed
+    assert not harder(tmp_path / "here").run(jobs=1, progress=False).failed
     assert results(tmp_path / "there") == results(tmp_path / "here")
 
 
@@ -102,7 +114,8 @@ def test_what_kills_or_fails_every_time_becomes_a_line_and_the_others_go_on(
     lines = {name.split(",")[0].split("(")[0]: line for name, line in outcome.failed.items()}
     assert set(lines) == {f"{HERE}:Mortal", clumsy}
     assert "its worker was lost 1 times" in lines[f"{HERE}:Mortal"]
-    assert lines[clumsy].startswith("RuntimeError: stumbled (traceback in ")
+    assert lines[clumsy].startswith("RuntimeError: stumbled (")
+    assert ", in select; traceback in " in lines[clumsy]
     trace = next((tmp_path / "out" / "errors").iterdir()).read_text()
     assert "over its own feet" in trace
     assert "actors.py" in trace, "the trace is that of the worker"
@@ -149,13 +162,13 @@ def test_what_cannot_be_is_refused_in_a_line(arguments: dict[str, float], messag
 
 def test_an_address_of_another_kind_is_refused_in_a_line() -> None:
     with pytest.raises(UnderstudyError, match="or auto; got ray://head:10001"):
-        distributed.join_cluster("ray://head:10001", None)
+        join_cluster("ray://head:10001", None)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "nowhere"])
 def test_where_no_cluster_is_a_line_says_so_at_once(address: str) -> None:
     with pytest.raises(UnderstudyError, match=f"a Ray cluster could not be joined at {address} .*; is it running"):
-        distributed.join_cluster(address, None)
+        join_cluster(address, None)
 
 
 def test_machines_with_other_versions_are_refused_and_other_builds_are_not() -> None:

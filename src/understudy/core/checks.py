@@ -1,5 +1,6 @@
 """Validation of arguments: each check returns the value in the form the core uses, or says what is wrong."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,10 @@ from torch import Tensor
 from understudy.core.blocks import ROWS_PER_BLOCK, block_slices
 from understudy.core.features import as_array, as_tensor
 from understudy.errors import UnderstudyError, UsageError
+from understudy.frames import is_series
 
+UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 SUM_TOLERANCE = 1e-3  # half-precision softmax outputs are off by about half of it
 
 
@@ -22,6 +26,25 @@ def make_seed(random_state: Any) -> int:
         raise UnderstudyError(
             f"random_state must be a whole number of at least 0, a numpy Generator or None; got {random_state!r}"
         ) from error
+
+
+def bytes_of(memory: Any) -> int:
+    """A size in bytes, from a whole number of them or a text such as "8 GiB"."""
+    if isinstance(memory, int) and not isinstance(memory, bool) and memory > 0:
+        return memory
+    found = (
+        re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?B)\s*", memory, re.IGNORECASE)
+        if isinstance(memory, str)
+        else None
+    )
+    if found is None or float(found[1]) == 0:
+        raise UsageError(f'memory must be a number of bytes or a text like "8 GiB"; got {memory!r}')
+    return int(float(found[1]) * UNITS[found[2].upper()])
+
+
+def in_gib(size: int) -> str:
+    """A size as people read it."""
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
 
 
 def check_device(name: Any, needs_double: bool = False) -> torch.device:
@@ -38,13 +61,18 @@ def check_device(name: Any, needs_double: bool = False) -> torch.device:
 
 def _integers(name: str, values: Any) -> np.ndarray:
     """A flat int64 array; booleans and floats are refused, since they are usually mistakes."""
-    if not isinstance(values, Tensor | np.ndarray | np.generic | int | Sequence):
+    if not isinstance(values, Tensor | np.ndarray | np.generic | int | Sequence) and not is_series(values):
         raise UnderstudyError(f"{name} must be a list, an array or one number; got {type(values).__name__}")
     array = as_array(name, values.cpu() if isinstance(values, Tensor) else values)
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind == "b":
         raise UnderstudyError(f"{name} must be integers; got booleans; use numpy.flatnonzero(mask) for a mask of rows")
+    if array.dtype.kind in "OU" and name == "labels":
+        raise UnderstudyError(
+            f"labels must be integers, the places of classes in your list of them; got {array.flat[0]!r}; "
+            "ActiveLoop(..., classes=[...]) takes names"
+        )
     if array.dtype.kind not in "iu":
         raise UnderstudyError(f"{name} must be integers; got {array.dtype}; convert them with astype(int)")
     if array.ndim > 1:

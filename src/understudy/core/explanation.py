@@ -11,11 +11,10 @@ from understudy.core.engine import RESOLUTION, Engine
 from understudy.core.features import Features
 from understudy.core.ledger import Ledger
 from understudy.core.options import Options
+from understudy.core.protocol import SMALLEST_FACTOR, Usual
 
 NOTEWORTHY = 0.1  # a row that loses at least this share of its variance counts as taught
-USUAL_ROWS = 4096
 UNKNOWN = (math.nan, math.nan, math.nan)
-SMALLEST = 1e-300  # lower bound of a factor before its logarithm is taken
 
 
 @dataclass(frozen=True)
@@ -54,20 +53,15 @@ class Explanation:
 
 def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows: int) -> Explanation:
     """Explain a row of a settled engine. Takes one pass over the rows, and reads the features of the labelled ones."""
-    rows = engine.rows
-    index = torch.tensor([row], device=rows.W.device)
+    rows, index = engine.rows, engine.index([row])
     u, terms = engine.utility(also=index)
     seen = engine.look(index)
-    d = seen.nu + seen.g
-    taken = rows.covariances(seen.Rw)[0].double().square() / (d[0] * rows.variance())
-    taken = torch.where(rows.is_open, taken, 0.0).index_fill(0, index, 0.0)
-    top = taken.topk(min(n_rows, len(rows)))
-    n_taught = int((taken >= NOTEWORTHY).sum())
+    found = rows.most_taught(seen.Rw[0], (seen.nu + seen.g)[0], row, n_rows, NOTEWORTHY)
     likely = seen.mean[0].topk(min(3, seen.mean.shape[1]))
-    taught = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+    taught = zip(found.rows.tolist(), found.shares.tolist(), strict=True)
     first, second = terms[:, row].tolist()
     if engine.options.mode == "product":
-        first, second = relative_terms(engine, first, second)
+        first, second = relative_terms(rows.usual(), first, second)
     shares = shares_of(first, second, engine.options)
     if engine.options.mode == "variance":
         shares, reason = (math.nan, math.nan), "the surrogate knows least about it"
@@ -75,37 +69,35 @@ def explain(engine: Engine, ledger: Ledger, features: Features, row: int, n_rows
         reason = "nothing sets it apart"
     else:
         settles = "its label should settle the most" if engine.options.mode == "lookahead" else "it is hard"
-        reason = _describe_influence(n_taught) if shares[0] > shares[1] else settles
+        reason = _describe_influence(found.count) if shares[0] > shares[1] else settles
     right, judged = ledger.accuracy()
-    influence, doubt = engine.influence_scale * rows.influence(), rows.means.uncertainty()
+    influence, doubt = engine.influence_scale * rows.influence(), rows.doubt()
+    askable = torch.from_numpy(ledger.askable_mask()).to(engine.device)
     return Explanation(
         row=row,
         utility=float(u[row]),
         influence=float(influence[row]),
         uncertainty=float(doubt[row]),
-        influence_quartiles=_quartiles(engine, influence),
-        uncertainty_quartiles=_quartiles(engine, doubt),
+        influence_quartiles=_quartiles(influence[askable]),
+        uncertainty_quartiles=_quartiles(doubt[askable]),
         influence_share=shares[0],
         uncertainty_share=shares[1],
         accuracy=right / judged if judged else 0.0,
         prediction=tuple(zip(likely.indices.tolist(), likely.values.tolist(), strict=True)),
         teaches=tuple((other, share) for other, share in taught if share > 0),
-        n_taught=n_taught,
+        n_taught=found.count,
         nearest=_nearest_labelled(ledger, features, row, n_rows),
         reason=reason,
     )
 
 
-def relative_terms(engine: Engine, first: float, second: float) -> tuple[float, float]:
+def relative_terms(usual: Usual, first: float, second: float) -> tuple[float, float]:
     """Logarithms of the two factors of a row, each relative to the geometric mean over the askable rows.
 
     Large pools are subsampled: the figure is only shown to people, and it is computed after every pick.
     """
-    rows = engine.rows
-    some = slice(0, len(rows), max(1, len(rows) // USUAL_ROWS))
-    askable = rows.measures[:, some][:, ~rows.is_closed[some]].clamp_min(SMALLEST)
-    usual = askable.log().mean(1).tolist() if askable.shape[1] else (0.0, 0.0)
-    return math.log(max(first, SMALLEST)) - usual[0], math.log(max(second, SMALLEST)) - usual[1]
+    logs = usual.logs.tolist()
+    return math.log(max(first, SMALLEST_FACTOR)) - logs[0], math.log(max(second, SMALLEST_FACTOR)) - logs[1]
 
 
 def shares_of(first: float, second: float, options: Options) -> tuple[float, float]:
@@ -121,8 +113,8 @@ def shares_of(first: float, second: float, options: Options) -> tuple[float, flo
     return (first / total, second / total) if total > rounding else (math.nan, math.nan)
 
 
-def _quartiles(engine: Engine, values: Tensor) -> tuple[float, float, float]:
-    askable = values[~engine.rows.is_closed[: len(values)]].sort().values
+def _quartiles(values: Tensor) -> tuple[float, float, float]:
+    askable = values.sort().values
     if not len(askable):
         return UNKNOWN
     low, middle, high = (float(askable[round(share * (len(askable) - 1))]) for share in (0.25, 0.5, 0.75))

@@ -1,8 +1,8 @@
 """Reading a pool's features a block at a time, so that no copy of them is ever made."""
 
 import hashlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -10,15 +10,20 @@ from torch import Tensor
 
 from understudy.core.blocks import ROWS_PER_BLOCK, block_slices, rows_that_fit
 from understudy.errors import UnderstudyError
+from understudy.frames import as_numbers, is_frame, is_sparse
 
 BYTES_PER_BLOCK = {"cpu": 2**22, "cuda": 2**29}
+Found = TypeVar("Found")
 
 
 class Features:
     """The (n, d) features of a pool, as the caller holds them: an array, a memory map or a tensor.
 
-    Only a reference is kept. Half precision and integers are cast block by block, because sums of them
-    overflow.
+    Only a reference is kept; of a frame or a sparse matrix, a copy as an array. Half precision and integers are cast
+    block by block, because sums of them overflow.
+
+    What is computed from all of them goes through `each_part` and `spread_out`, so that features that lie elsewhere
+    are worked on there.
     """
 
     def __init__(self, *parts: Any) -> None:
@@ -38,6 +43,18 @@ class Features:
             )
         return Features(*self.parts, part)
 
+    def between(self, start: int, stop: int) -> "Features":
+        """The same features of some consecutive rows; nothing is copied."""
+        if (start, stop) == (0, len(self)):
+            return self
+        parts, first = [], 0
+        for part in self.parts:
+            here = slice(max(0, start - first), max(0, stop - first))
+            if here.start < min(here.stop, len(part)):
+                parts.append(part[here])
+            first += len(part)
+        return Features(*parts)
+
     def on(self, device: torch.device) -> "Features":
         """The same features on a GPU, copied there once; on the CPU nothing is copied."""
         if device.type == "cpu":
@@ -47,10 +64,13 @@ class Features:
         moved.n_columns, moved._digest = self.n_columns, self._digest
         return moved
 
+    def rows_per_block(self, dtype: torch.dtype, device: torch.device) -> int:
+        fitting = rows_that_fit(BYTES_PER_BLOCK[device.type], self.n_columns * dtype.itemsize)
+        return min(ROWS_PER_BLOCK[device.type], fitting)
+
     def blocks(self, dtype: torch.dtype, device: torch.device) -> Iterator[tuple[int, Tensor]]:
         """The features in order, as (first row, block) pairs; a block is a few megabytes."""
-        fitting = rows_that_fit(BYTES_PER_BLOCK[device.type], self.n_columns * dtype.itemsize)
-        size = min(ROWS_PER_BLOCK[device.type], fitting)
+        size = self.rows_per_block(dtype, device)
         first = 0
         for part in self.parts:
             for some in block_slices(len(part), size):
@@ -72,14 +92,24 @@ class Features:
             first += len(part)
         return out
 
+    def each_part(self, function: Callable[..., Found], *arguments: Any) -> list[tuple[int, Found]]:
+        """`function(features, *arguments)` of every part that lies in a place of its own, with the part's first row.
+
+        Here that is one. A function must be one that a module has, since it may be called on another machine.
+        """
+        return [(0, function(self, *arguments))]
+
+    def spread_out(self, function: Callable[..., Found], tasks: Iterable[Any], *arguments: Any) -> Iterator[Found]:
+        """`function(features, task, *arguments)` of each task, in their order, each with all features at hand."""
+        return (function(self, task, *arguments) for task in tasks)
+
     def require_finite(self) -> None:
-        for first, block in self.blocks(torch.float32, torch.device("cpu")):
-            bad = ~torch.isfinite(block)
-            if bool(bad.any()):
-                row, column = (int(i) for i in bad.nonzero()[0])
+        for first, found in self.each_part(_find_not_finite):
+            if found is not None:
+                row, column, value = found
                 raise UnderstudyError(
                     f"features must be finite numbers within float32's range, but row {first + row}, column {column} "
-                    f"is {float(block[row, column])}; fix or remove such items"
+                    f"is {value}; fix or remove such items"
                 )
 
     def digest(self) -> str:
@@ -92,9 +122,18 @@ class Features:
         return self._digest
 
 
+def _find_not_finite(features: Features) -> tuple[int, int, float] | None:
+    for first, block in features.blocks(torch.float32, torch.device("cpu")):
+        bad = ~torch.isfinite(block)
+        if bool(bad.any()):
+            row, column = (int(i) for i in bad.nonzero()[0])
+            return first + row, column, float(block[row, column])
+    return None
+
+
 def _check_part(part: Any) -> Any:
     if not isinstance(part, Tensor):
-        part = as_array("features", part)
+        part = as_numbers(part) if is_frame(part) or is_sparse(part) else as_array("features", part)
         if part.dtype.kind not in "fiub":
             raise UnderstudyError(
                 f"features must be numbers; got an array of type {part.dtype}; encode the items first"

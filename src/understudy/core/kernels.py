@@ -1,7 +1,7 @@
 """The kernel over features, or over features and predictions, and its widths."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,9 +10,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from understudy.core import linalg
+from understudy.core.basis import SAMPLED_POOL
 from understudy.core.features import Features
 
 SAMPLED_PAIRS = 1_000_000
+PAIRED_SAMPLE = 40_000  # rows of a large pool: their mean distance is within about a thousandth of that of all
 SAMPLED_ROWS = 4_000  # on which the explained share of the variance is estimated
 GUESS_ROWS = 500  # of these, for a first guess: enough to find the width to about a percent
 GUESS_MARGIN = 1.05  # widths farther from the guess than this factor are judged by the guess alone
@@ -42,9 +44,14 @@ def mean_distance(
 
     The sample pairs every row with its successors in a random order, so that all rows count equally often
     and only the scatter within rows remains: about 2e-4 of the mean for a million pairs. Distances are computed in
-    float32, on rows standardised by `origin` and `spread`.
+    float32, on rows standardised by `origin` and `spread`. Of a pool of more than `SAMPLED_POOL` rows, which
+    may lie in a file, only `PAIRED_SAMPLE` random ones are read: all of them in a random order would take for ever.
     """
-    n, device = len(features), origin.device
+    device = origin.device
+    if len(features) > SAMPLED_POOL:
+        some = np.unique(rng.integers(len(features), size=PAIRED_SAMPLE))
+        features = Features(features.take(some, torch.float64, device))
+    n = len(features)
     if n == 1:
         return 0.0
     if n * (n - 1) // 2 <= pairs:
@@ -52,16 +59,24 @@ def mean_distance(
         return float(torch.pdist(rows).mean()) * spread
     order = rng.permutation(n)
     widest = math.ceil(pairs / n)
-    total, count = 0.0, 0
     size = max(1, 2**19 // features.n_columns)
-    for start in range(0, n, size):
-        here = min(size, n - start)
-        followers = order[np.arange(start, start + here + widest) % n]
-        X = (features.take(followers, torch.float64, device) - origin).div_(spread).float()
-        for gap in range(1, widest + 1):
-            total += float((X[gap : gap + here] - X[:here]).norm(dim=1).sum(dtype=torch.float64))
-            count += here
-    return total / count * spread
+    runs = (order[np.arange(start, min(start + size, n) + widest) % n] for start in range(0, n, size))
+    total = 0.0
+    for distances in features.spread_out(_summed_distances, runs, widest, origin, spread):
+        for each in distances:
+            total += each
+    return total / (widest * n) * spread
+
+
+def _summed_distances(
+    features: Features, rows: np.ndarray, widest: int, origin: Float[Tensor, "d"], spread: float
+) -> list[float]:
+    """Summed distances of some rows, all but the last few, to their next followers, their next but one, and so on."""
+    X = (features.take(rows, torch.float64, origin.device) - origin).div_(spread).float()
+    here = len(X) - widest
+    return [
+        float((X[gap : gap + here] - X[:here]).norm(dim=1).sum(dtype=torch.float64)) for gap in range(1, widest + 1)
+    ]
 
 
 def explained_width(
@@ -164,6 +179,19 @@ class Kernel:
             L=L,
             n_classes_drawn=0 if V is None else V.shape[1],
         )
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """All that `from_arrays` needs."""
+        arrays = {"U": self.U, "origin": self.origin} | ({} if self.V is None else {"V": self.V})
+        bandwidths = np.array([self.input_bandwidth, self.output_bandwidth])
+        return {name: array.cpu().numpy() for name, array in arrays.items()} | {"bandwidths": bandwidths}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], jitter: float) -> "Kernel":
+        U, origin = (torch.from_numpy(arrays[name]) for name in ("U", "origin"))
+        V = torch.from_numpy(arrays["V"]) if "V" in arrays else None
+        of_inputs, of_outputs = arrays["bandwidths"].tolist()
+        return cls.over(U, V, origin, of_inputs, of_outputs, jitter)
 
     def with_class(self) -> "Kernel":
         """Add a class that is zero in every basis point, so no covariance changes."""

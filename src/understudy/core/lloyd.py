@@ -64,10 +64,20 @@ def run_lloyd(
     `mass` is the weight of each point; None: all equal. A centre that loses all its points restarts at the point
     that is farthest from its own.
     """
+    return repeat_steps(lambda centres: lloyd_step(points, centres, mass), centres, max_iterations, tolerance)
+
+
+def repeat_steps(
+    step: Callable[[Float[Tensor, "k d"]], tuple[Float[Tensor, "k d"], float]],
+    centres: Float[Tensor, "k d"],
+    max_iterations: int,
+    tolerance: float,
+) -> LloydResult:
+    """Move the centres by `step`, which also returns the inertia, until that falls by less than a share of itself."""
     inertia, iterations = float("inf"), 0
     while iterations < max_iterations:
         before, iterations = inertia, iterations + 1
-        centres, inertia = lloyd_step(points, centres, mass)
+        centres, inertia = step(centres)
         if before - inertia <= tolerance * inertia:
             break
     return LloydResult(centres, inertia, iterations)
@@ -77,6 +87,16 @@ def lloyd_step(
     points: ScaledPoints, centres: Float[Tensor, "k d"], mass: Float[Tensor, "m"] | None = None
 ) -> tuple[Float[Tensor, "k d"], float]:
     """One assignment of all points and the means of the clusters; the inertia is that of the assignment."""
+    sums, counts, gaps = sum_up_clusters(points, centres, mass)
+    moved = means_of(sums, counts, centres)
+    restart_empty(moved, counts, gaps, points)
+    return moved, float(gaps.sum(dtype=torch.float64))
+
+
+def sum_up_clusters(
+    points: ScaledPoints, centres: Float[Tensor, "k d"], mass: Float[Tensor, "m"] | None = None
+) -> tuple[Float[Tensor, "k d"], Float[Tensor, "k"], Float[Tensor, "m"]]:
+    """The sum and the mass of the points that are nearest to each centre, and every point's squared distance to its."""
     k = len(centres)
     sums, counts = torch.zeros_like(centres), centres.new_zeros(k)
     gaps = centres.new_empty(len(points))
@@ -88,9 +108,14 @@ def lloyd_step(
         counts += sum_by_cluster(weights, nearest, k)[:, 0]
     if mass is not None:
         gaps = gaps * mass
-    moved = torch.where(counts[:, None] > 0, sums / divisors(counts), centres)
-    restart_empty(moved, counts, gaps, points)
-    return moved, float(gaps.sum(dtype=torch.float64))
+    return sums, counts, gaps
+
+
+def means_of(
+    sums: Float[Tensor, "k d"], counts: Float[Tensor, "k"], centres: Float[Tensor, "k d"]
+) -> Float[Tensor, "k d"]:
+    """The means of the clusters; a centre without points stays where it was."""
+    return torch.where(counts[:, None] > 0, sums / divisors(counts), centres)
 
 
 def assign_block(
@@ -123,5 +148,10 @@ def restart_empty(
     """Move empty centres, in place, to the points farthest from their own centre; returns which centres were moved."""
     empty = (counts <= 0).nonzero()[:, 0]
     if len(empty):
-        centres[empty] = points.take(torch.sort(gaps, descending=True, stable=True).indices[: len(empty)])
+        centres[empty] = points.take(farthest(gaps, len(empty)))
     return empty
+
+
+def farthest(gaps: Float[Tensor, "m"], count: int) -> Int[Tensor, "e"]:
+    """The places of the largest distances, the first of equal ones first."""
+    return torch.sort(gaps, descending=True, stable=True).indices[:count]

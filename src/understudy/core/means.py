@@ -157,13 +157,6 @@ class Entropies(_DeferredMeans):
         """u²: the learner's entropy times the ratio of the surrogate's entropy now and at the anchor."""
         return links.entropy(self.A, self.D).mul_(self.scale)
 
-    def doubt_of(self, mean: Float[Tensor, "q c"], probs: Float[Tensor, "q c"], scale: Tensor) -> Float[Tensor, "q"]:
-        """The same for a few rows, from their exact means."""
-        # base + μ, where f^ = F + μ
-        z = mean if self.link in ("softmax", "simplex") else self._base(probs) + mean - probs
-        q, q_log = links.weights(self.link, z)
-        return links.entropy(q.sum(1), q_log.sum(1)) * scale
-
     def tensors(self) -> dict[str, Tensor]:
         return super().tensors() | {"A": self.A, "D": self.D}
 
@@ -223,10 +216,6 @@ class Margins(_DeferredMeans):
 
     def uncertainty(self) -> Float[Tensor, "n"]:
         return self.doubt
-
-    def doubt_of(self, mean: Float[Tensor, "q c"], probs: Float[Tensor, "q c"], scale: Tensor) -> Float[Tensor, "q"]:
-        """The doubt of a few rows, from their exact means."""
-        return margin_doubt(mean if self.follows else probs, self.floor)
 
     def shift(self, s: Float[Tensor, "n"], change: Float[Tensor, "c"]) -> None:
         if self.follows:
@@ -309,6 +298,19 @@ def means_for(probs: Float[Tensor, "n c"], options: Options, has_learner: bool) 
         return Entropies(probs, options.link, options.mean_tolerance)
     assert options.floor is not None
     return Margins(probs, options.floor, options.mean_tolerance, follows=has_learner and options.doubt == "live")
+
+
+def doubt_of(
+    options: Options, has_learner: bool, mean: Float[Tensor, "q c"], probs: Float[Tensor, "q c"], scale: Tensor
+) -> Float[Tensor, "q"]:
+    """The doubt of a few rows, from their exact means."""
+    if options.link is None:
+        assert options.floor is not None
+        return margin_doubt(mean if has_learner and options.doubt == "live" else probs, options.floor)
+    # base + μ, where f^ = F + μ
+    z = mean if options.link in ("softmax", "simplex") else links.base(options.link, probs) + mean - probs
+    q, q_log = links.weights(options.link, z)
+    return links.entropy(q.sum(1), q_log.sum(1)) * scale
 
 
 def margin_doubt(mean: Float[Tensor, "q c"], floor: float) -> Float[Tensor, "q"]:

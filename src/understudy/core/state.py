@@ -18,7 +18,7 @@ from understudy.core.kernels import Kernel
 from understudy.core.ledger import LEDGER_KEYS, Ledger
 from understudy.core.options import OWN_BASIS_JITTER, Options
 from understudy.core.posterior import Posterior
-from understudy.core.rows import Rows
+from understudy.core.protocol import PoolRows, RowStorage
 from understudy.errors import UnderstudyError
 
 FORMAT = 2
@@ -44,7 +44,7 @@ class Parts:
     has_own_basis: bool
     ledger: Ledger
     kernel: Kernel
-    rows: Rows
+    rows: PoolRows
     engine: Engine | None  # None: not built yet
 
 
@@ -68,23 +68,20 @@ def save(parts: Parts, whole: bool) -> dict[str, np.ndarray]:
     if engine is not None:
         engine.settle(exact_means=True)
         posterior = engine.posterior
-        rows.means.reset(rows.W, posterior.B)
+        rows.reset_means(posterior.B)
+        of_rows = rows.state(whole)
+        omega = of_rows.pop("omega")
         saved |= {
-            "probs": rows.means.probs, "R": posterior.R, "M": posterior.M, "B": posterior.B,
-            "var": rows.var, "h": rows.h, "drift": engine.drift, "wear": engine.wear,
+            "R": posterior.R, "M": posterior.M, "B": posterior.B, "drift": engine.drift, "wear": engine.wear,
             "expected": np.array(sorted(engine.expected), dtype=np.int64),
-            "least": engine.least, "total": engine.total, "turn": rows.means.turn,
+            "least": engine.least, "total": engine.total, "turn": rows.turn(), **of_rows,
         }  # fmt: skip
         if posterior.R_told is not None:
             saved["R_told"] = posterior.R_told
         if parts.options.weighting is not None:
-            saved["omega"] = rows.stats[:, 3]
+            saved["omega"] = omega
         if parts.options.bias is not None:
-            saved["middle"] = rows.middle
-        if whole:
-            saved |= {"W": rows.W, "stats": rows.stats}
-            if rows.of_features is not None:
-                saved["of_features"] = rows.of_features
+            saved["middle"] = engine.middle
     return {
         name: value.detach().cpu().numpy().copy() if isinstance(value, Tensor) else np.array(value)
         for name, value in saved.items()
@@ -101,7 +98,9 @@ def arguments(saved: Mapping[str, Any]) -> dict[str, Any]:
     return options.given() | {"n_classes": V.shape[1], "basis": (U, V)}
 
 
-def load(saved: Mapping[str, Any], options: Options, features: Features, device: torch.device) -> Parts:
+def load(
+    saved: Mapping[str, Any], options: Options, features: Features, device: torch.device, storage: RowStorage
+) -> Parts:
     """The parts that were saved, for a surrogate of these options."""
     n, found = len(features), Options.load(saved)
     # The number of basis points may be explicit or follow from the default rule.
@@ -127,15 +126,16 @@ def load(saved: Mapping[str, Any], options: Options, features: Features, device:
     kernel = Kernel.over(tensor("U"), V, tensor("origin"), input_bandwidth, output_bandwidth, jitter)
     while kernel.V is not None and kernel.V.shape[1] < int(saved["n_classes"]):
         kernel = kernel.with_class()
+    storage.require_room(n, len(kernel.U), int(saved["n_classes"]), options, device)
     is_whole = set(saved) >= WHOLE_KEYS
     if is_whole:
         stats = tensor("stats")
         if stats.shape[1] == 3:  # from the previous version, which weighted all rows equally
             stats = torch.cat([stats, torch.ones_like(stats[:, :1])], 1)
         of_features = tensor("of_features") if "of_features" in saved else None
-        rows = Rows.from_whitened(options, of_features, tensor("W"), stats)
+        rows = storage.load(options, of_features, tensor("W"), stats)
     else:
-        rows = Rows(kernel, options, features.on(device))
+        rows = storage.make(kernel, options, features.on(device))
     expected = set(np.asarray(saved["expected"]).tolist()) if "probs" in saved else set(ledger.pending)
     rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks(expected)))
     engine = None
@@ -145,17 +145,16 @@ def load(saved: Mapping[str, Any], options: Options, features: Features, device:
             rows.adopt(probs, has_learner)
         else:
             rows.anchor(kernel, probs, has_learner)
-        if "middle" in saved:
-            rows.middle = tensor("middle")
-        if "omega" in saved:
-            rows.stats[:, 3] = tensor("omega")
-        rows.var, rows.h = tensor("var"), tensor("h")
-        engine = Engine(rows, options)
+        B = tensor("B")
+        rows.restore({name: tensor(name) for name in ("omega", "var", "h") if name in saved}, B)
+        engine = Engine(rows, options, has_learner)
         R_told = tensor("R_told") if "R_told" in saved else None
-        engine.posterior = Posterior(tensor("R"), tensor("M"), tensor("B"), R_told)
-        rows.means.reset(rows.W, engine.posterior.B)
+        engine.posterior = Posterior(tensor("R"), tensor("M"), B, R_told)
         engine.drift, engine.wear = tensor("drift"), float(saved["wear"])
-        engine.least, engine.total, rows.means.turn = tensor("least"), float(saved["total"]), int(saved["turn"])
+        engine.least, engine.total = tensor("least"), float(saved["total"])
+        rows.set_turn(int(saved["turn"]))
+        if "middle" in saved:
+            engine.middle = tensor("middle")
         engine.expected = expected
     return Parts(
         options=options,

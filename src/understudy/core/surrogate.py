@@ -1,7 +1,9 @@
 """The understudy: a sparse Gaussian process that stands in for the learner between two trainings."""
 
+import copy
+import hashlib
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,8 @@ from understudy.core.kernels import Kernel, explained_width, mean_distance
 from understudy.core.ledger import Answer, Ledger
 from understudy.core.means import WAVES
 from understudy.core.options import OWN_BASIS_JITTER, Method, Options
-from understudy.core.rows import Rows
+from understudy.core.protocol import PoolRows, RowStorage
+from understudy.core.split_rows import InMemory
 from understudy.errors import UnderstudyError
 
 PICKS_IN_ONE_GO = 2 * WAVES  # picks that a GPU makes without synchronising with the host
@@ -52,24 +55,29 @@ class Surrogate:
         *,
         method: Method = "understudy",
         basis: Any = None,
+        storage: RowStorage | None = None,
         **options: Any,
     ) -> None:
         """`options` are those of `Options`; the method's defaults apply to the rest.
 
         `basis`: your own basis points, U for "understudy" and (U, V) for "paper", in place of k-means centres.
+        `storage`: where whitened rows are kept; by default in memory. It decides no pick.
         """
         self.options = Options.of(method, basis_size=basis_size, **options)
         self.n_classes = check_whole_number("n_classes", n_classes, 1)
         self.device = check_device(device, needs_double=True)
         self._seed = make_seed(random_state)
-        self._features = Features(features)
+        self._storage = InMemory() if storage is None else storage
+        self._features = self._storage.place(Features(features))
         self._features.require_finite()
         self._ledger = Ledger(len(self._features))
         self._is_anchored = False
         self._last_terms = (0.0, 0.0)
         self._has_own_basis = basis is not None
+        points = self._points_in(basis)
+        self._storage.require_room(len(self), points, self.n_classes, self.options, self.device)
         self._kernel: Kernel
-        self._rows: Rows
+        self._rows: PoolRows
         self._build_kernel(self._features, basis)
         self._engine: Engine | None = None
 
@@ -81,6 +89,15 @@ class Surrogate:
         return (
             f"Surrogate({len(self)} rows, {self.n_classes} classes, {len(self._kernel.U)} basis points: "
             f"{len(self._ledger.answers)} told, {len(self._ledger.pending)} pending)"
+        )
+
+    def _repr_html_(self) -> str | None:
+        # Imported here: the engine does not need what only notebooks do.
+        from understudy.core.card import draw_surrogate
+        from understudy.notebook import draw_safely
+
+        return draw_safely(
+            lambda: draw_surrogate(self._ledger, self.n_classes, len(self._kernel.U), self.options.method)
         )
 
     # -- the learner was trained --------------------------------------------------------------------------
@@ -106,7 +123,7 @@ class Surrogate:
                     f"{unknown[0]} was never told ({len(unknown)} such rows); tell them before anchoring"
                 )
         if features is not None:
-            new = Features(features)
+            new = self._storage.place(Features(features))
             if len(new) != len(self):
                 raise UnderstudyError(
                     f"features for {len(new)} rows, but the pool has {len(self)}; pass one row per item"
@@ -143,8 +160,7 @@ class Surrogate:
         picks, values_of = [], []
         for _ in range(n):
             self._expect_pending(engine)
-            engine.settle()
-            row = int(engine.choose(among=allowed)[0])
+            row = int(engine.pick(allowed))
             self._ledger.pending[row] = None
             self._follow_ledger([row])
             picks.append(row)
@@ -163,8 +179,10 @@ class Surrogate:
 
     def _note_terms(self, engine: Engine) -> None:
         first, second = engine.terms[:, 0].tolist()
-        is_product = self.options.mode == "product"
-        self._last_terms = relative_terms(engine, first, second) if is_product else (first, second)
+        if self.options.mode == "product":
+            usual = self._rows.usual() if engine.usual is None else engine.usual
+            first, second = relative_terms(usual, first, second)
+        self._last_terms = first, second
 
     def leaders(self, n: int = 4, *, among: Any = None) -> np.ndarray:
         """Up to n rows (8 at most) that are likely to be asked for next, best first. Nothing is handed out or changed.
@@ -177,7 +195,6 @@ class Surrogate:
             return np.zeros(0, dtype=np.int64)
         engine = self._ready()
         self._expect_pending(engine)
-        engine.settle()
         rows, values = engine.leaders(self._on_device(mask))
         found = dict.fromkeys(rows[values > -torch.inf].tolist())  # the lowest of the near-best rows may be there twice
         return np.array(list(found)[:n], dtype=np.int64)
@@ -202,8 +219,7 @@ class Surrogate:
         labels = check_labels(rows, labels, self.n_classes)
         self._ledger.require_tellable(rows.tolist())
         engine, counts = self._ready(), self._is_anchored and check_flag("judge", judge)
-        for row, label in zip(rows.tolist(), labels.tolist(), strict=True):
-            right = engine.learn(self._index(row), self._index(label), judge=counts)
+        for row, label, right in engine.learn_each(rows.tolist(), labels.tolist(), judge=counts):
             was_asked = row in self._ledger.pending
             self._ledger.pending.pop(row, None)
             self._ledger.answers[row] = Answer(label, bool(right) if counts else None, was_asked)
@@ -270,11 +286,12 @@ class Surrogate:
         rows = [row for row in rows if not self._ledger.is_dropped[row]]
         self._forget([row for row in rows if self._ledger.is_labelled(row)], lambda _: "gone")
         self._release([row for row in rows if row in self._ledger.pending], to_pool=False)
-        for row in rows:
-            if self._engine is not None and bool(self._rows.is_open[row]):
-                self._engine.join_pool(self._index(row), sign=-1)
-            self._ledger.is_dropped[row] = True
-            self._rows.drop(row)
+        if self._engine is not None:
+            self._engine.drop(rows)
+        else:
+            for row in rows:
+                self._rows.drop(self._index(row))
+        self._ledger.is_dropped[rows] = True
         self._follow_ledger(rows)
         if rows:
             self._move_middle()
@@ -284,12 +301,12 @@ class Surrogate:
         """Put dropped rows back into the pool, without a label; others stay as they are."""
         rows = check_rows("rows", rows, len(self))
         rows = rows[self._ledger.is_dropped[rows]].tolist()
-        for row in rows:
-            self._ledger.is_dropped[row] = False
-            self._rows.undrop(row)
-            if self._engine is not None:
-                self._engine.join_pool(self._index(row), sign=1)
-            self._rows.is_open[row] = True
+        self._ledger.is_dropped[rows] = False
+        if self._engine is not None:
+            self._engine.undrop(rows)
+        else:
+            for row in rows:
+                self._rows.undrop(self._index(row))
         self._follow_ledger(rows)
         if rows:
             self._move_middle()
@@ -305,12 +322,12 @@ class Surrogate:
             self._engine = None  # predictions are uniform, now over one more class
         if self._engine is not None:
             self._engine.settle()
-            probs, posterior = self._rows.means.probs, self._engine.posterior
-            self._rows.set_probs(torch.cat([probs, torch.zeros_like(probs[:, :1])], 1))
+            posterior = self._engine.posterior
+            self._rows.add_class()
             posterior.B = torch.cat([posterior.B, torch.zeros_like(posterior.B[:, :1])], 1)
-            self._rows.means.reset(self._rows.W, posterior.B)
+            self._rows.reset_means(posterior.B)
             self._engine.set_classes(self.n_classes)
-            self._engine.chosen = None  # its close-up has one class fewer
+            self._engine.forget_taken()  # close-ups have one class fewer
         return self
 
     def extend(self, features: Any, probs: Any = None) -> "Surrogate":
@@ -333,6 +350,8 @@ class Surrogate:
         if self._engine is not None:
             self._engine.settle(exact_means=True)
         first = len(self)
+        size = first + len(new), len(self._kernel.U), self.n_classes
+        self._storage.require_room(*size, self.options, self.device)
         self._rows.extend(self._kernel, new.on(self.device), probs)
         self._features = extended
         self._ledger.extend(len(new))
@@ -357,21 +376,20 @@ class Surrogate:
     def mean(self) -> np.ndarray:
         """(n, c): the surrogate's prediction f^, exact. Not clipped to the simplex."""
         engine = self._ready()
-        mean = self._rows.means.probs + self._rows.W @ engine.posterior.B.to(self.options.torch_dtype)
-        return mean.cpu().numpy()
+        return self._rows.mean(engine.posterior.B).cpu().numpy()
 
     def predict(self, rows: Any) -> np.ndarray:
         """(q, c): the same for some rows only, quickly and in float64."""
         engine = self._ready()
         index = torch.from_numpy(check_rows("rows", rows, len(self))).to(self.device)
-        w, probs, _ = self._rows.take(index)
-        return (probs + w @ engine.posterior.B).cpu().numpy()
+        taken = self._rows.take(index)
+        return (taken.probs + taken.w @ engine.posterior.B).cpu().numpy()
 
     def anchor_probs(self, rows: Any) -> np.ndarray:
         """(q, c): the learner's predictions for some rows, from which the mean started; uniform before an anchor."""
         self._ready()
         index = torch.from_numpy(check_rows("rows", rows, len(self))).to(self.device)
-        return self._rows.means.probs[index].cpu().numpy()
+        return self._rows.take(index).probs.to(self.options.torch_dtype).cpu().numpy()
 
     @property
     def variance(self) -> np.ndarray:
@@ -389,7 +407,7 @@ class Surrogate:
     def uncertainty(self) -> np.ndarray:
         """(n,): the remaining doubt about each row; u² with "paper". NaN for dropped rows."""
         self._read()
-        return self._out(self._rows.means.uncertainty())
+        return self._out(self._rows.doubt())
 
     @property
     def utility(self) -> np.ndarray:
@@ -435,7 +453,7 @@ class Surrogate:
         index = torch.from_numpy(check_rows("rows", rows, len(self))).to(self.device)
         engine = self._ready()
         self._expect_pending(engine)
-        return self._rows.posterior_covariances(engine.posterior.R, index).cpu().numpy()
+        return self._rows.products(engine.posterior.R @ self._rows.take(index).w.T).cpu().numpy()
 
     def explain(self, row: int, n_rows: int = 5) -> Explanation:
         """Explain a row: the shares of its utility, the rows it would teach most, the nearest labelled rows."""
@@ -443,9 +461,9 @@ class Surrogate:
         n_rows = check_whole_number("n_rows", n_rows, 1)
         if self._ledger.is_dropped[row]:
             raise UnderstudyError(f"row {row} was dropped from the pool; there is nothing to explain")
-        engine, index = self._read(), self._index(row)
+        engine = self._read()
         # A pending row is explained as of when it was chosen.
-        with engine.as_if_open(index) if row in engine.expected else nullcontext():
+        with engine.as_if_open(row) if row in engine.expected else nullcontext():
             return explain(engine, self._ledger, self._features, row, n_rows)
 
     # -- saving -------------------------------------------------------------------------------------------
@@ -460,11 +478,17 @@ class Surrogate:
     def load_state_dict(self, saved: Mapping[str, Any]) -> "Surrogate":
         """Restore the state that `state_dict` returned. The pool and the options must be the same."""
         state.require_pool(saved, self._features)
-        return self._adopt(state.load(saved, self.options, self._features, self.device))
+        return self._adopt(state.load(saved, self.options, self._features, self.device, self._storage))
 
     @classmethod
     def restore(
-        cls, features: Any, saved: Mapping[str, Any], device: str | torch.device = "cpu", *, check: bool = True
+        cls,
+        features: Any,
+        saved: Mapping[str, Any],
+        device: str | torch.device = "cpu",
+        *,
+        check: bool = True,
+        storage: RowStorage | None = None,
     ) -> "Surrogate":
         """The surrogate that `state_dict` was taken from, without running k-means again.
 
@@ -476,7 +500,16 @@ class Surrogate:
             state.require_pool(saved, given)
         # Built from one row: what would be computed for the others is in the state.
         made = cls(given.parts[0][:1], device=device, **state.arguments(saved))
-        return made._adopt(state.load(saved, made.options, given, made.device))
+        made._storage = made._storage if storage is None else storage
+        return made._adopt(state.load(saved, made.options, given, made.device, made._storage))
+
+    def copy(self) -> "Surrogate":
+        """A surrogate in the same state that goes its own way. O(nc + k²) where whitened rows can be shared.
+
+        So one may take in rows, which takes long, while the other goes on being asked.
+        """
+        shared = (self._features, self._kernel, self._storage)  # replaced, never changed
+        return copy.deepcopy(self, {id(each): each for each in shared})
 
     @property
     def parts(self) -> state.Parts:
@@ -503,12 +536,35 @@ class Surrogate:
         self._count()
         return self
 
+    def _points_in(self, basis: Any) -> int:
+        """How many basis points there will be. What is wrong with one's own is said where they are checked."""
+        with suppress(TypeError, IndexError, KeyError):
+            return len(basis[0] if self.options.sees_predictions else basis)
+        return self.options.basis_points(len(self))
+
     def _stream(self, *purpose: int) -> np.random.Generator:
         return np.random.default_rng([self._seed, *purpose])
 
     def _build_kernel(self, features: Features, basis: Any) -> None:
         """Compute the basis, the widths and the kernel of every row: the slow part of the set-up."""
-        features, options = features.on(self.device), self.options
+        features = features.on(self.device)
+        name = self._name_of_basis(features) if basis is None and self._storage.is_lasting else ""
+        kept = self._storage.recall(name) if name else None
+        if kept is None:
+            self._kernel = self._find_kernel(features, basis)
+            if name:
+                self._storage.keep(name, self._kernel.to_arrays())
+        else:
+            self._kernel = Kernel.from_arrays(kept, 0.0 if self.options.sees_predictions else OWN_BASIS_JITTER)
+        self._rows = self._storage.make(self._kernel, self.options, features)
+
+    def _name_of_basis(self, features: Features) -> str:
+        """A digest of all that basis and widths depend on."""
+        given = f"{features.digest()} {self._seed} {self.n_classes} {sorted(self.options.given().items())}"
+        return "basis-" + hashlib.blake2b(given.encode(), digest_size=12).hexdigest()
+
+    def _find_kernel(self, features: Features, basis: Any) -> Kernel:
+        options = self.options
         origin, spread = bases.centre_and_spread(features, self.device)
         V = None
         if basis is None:
@@ -522,22 +578,14 @@ class Surrogate:
         distance = mean_distance(features, origin, spread, self._stream(STREAM_WIDTH))
         if options.sees_predictions:
             bandwidth = self._bandwidth(options.width, distance)
-            self._kernel = Kernel.over(U, V, origin, bandwidth, self._output_bandwidth())
-        else:
-            width = options.width
-            if width is None and options.explained is not None and distance > 0:
-                rng = self._stream(STREAM_EXPLAINED)
-                width = explained_width(
-                    features,
-                    U,
-                    origin=origin,
-                    distance=distance,
-                    share=options.explained,
-                    jitter=OWN_BASIS_JITTER,
-                    rng=rng,
-                )
-            self._kernel = Kernel.over(U, None, origin, self._bandwidth(width, distance), jitter=OWN_BASIS_JITTER)
-        self._rows = Rows(self._kernel, options, features)
+            return Kernel.over(U, V, origin, bandwidth, self._output_bandwidth())
+        width = options.width
+        if width is None and options.explained is not None and distance > 0:
+            rng = self._stream(STREAM_EXPLAINED)
+            width = explained_width(
+                features, U, origin=origin, distance=distance, share=options.explained, jitter=OWN_BASIS_JITTER, rng=rng
+            )
+        return Kernel.over(U, None, origin, self._bandwidth(width, distance), jitter=OWN_BASIS_JITTER)
 
     @staticmethod
     def _bandwidth(width: float | None, distance: float) -> float:
@@ -572,7 +620,7 @@ class Surrogate:
         return engine
 
     def _out(self, values: Tensor) -> np.ndarray:
-        return values.masked_fill(~self._rows.is_in_pool, torch.nan).cpu().numpy()
+        return values.masked_fill(torch.from_numpy(self._ledger.is_dropped).to(self.device), torch.nan).cpu().numpy()
 
     def _follow_ledger(self, rows: list[int]) -> None:
         """Copy to the device which of these rows may be asked for. The ledger alone decides that."""
@@ -580,9 +628,9 @@ class Surrogate:
             self._rows.set_askable(rows, [self._ledger.is_askable(row) for row in rows])
 
     def _expect_pending(self, engine: Engine) -> None:
-        for row in self._ledger.pending:
-            if row not in engine.expected:
-                engine.expect(self._index(row))
+        unexpected = [row for row in self._ledger.pending if row not in engine.expected]
+        if unexpected:
+            engine.expect(unexpected)
 
     def _build_engine(self, probs: Tensor) -> Engine:
         """A new engine for these predictions, with everything in the ledger."""
@@ -591,7 +639,7 @@ class Surrogate:
             V = kernel.V if self._has_own_basis else self._draw_outputs(len(kernel.U))
             self._kernel = kernel.with_outputs(V, self._output_bandwidth())
         self._rows.anchor(self._kernel, probs, self._is_anchored)
-        self._engine = Engine(self._rows, self.options)
+        self._engine = Engine(self._rows, self.options, self._is_anchored)
         self.rebuild()
         return self._engine
 
@@ -599,23 +647,20 @@ class Surrogate:
         """Recompute the engine from the ledger, which removes accumulated rounding errors. O(nk²)."""
         if self._engine is None:
             return
-        ledger, rows = self._ledger, self._rows
+        ledger = self._ledger
 
         def on_device(array: Any) -> Tensor:
             return torch.as_tensor(np.asarray(array)).to(self.device)
 
-        rows.set_masks(*(torch.from_numpy(mask) for mask in ledger.masks(expected=ledger.pending)))
+        self._rows.set_masks(*(on_device(mask) for mask in ledger.masks(expected=ledger.pending)))
         # Sorted, so that sums do not depend on the order in which labels came.
         with_all = self.options.old_targets == "residual"
         answered = sorted(row for row in ledger.answers if with_all or not ledger.is_trained[row])
-        index = on_device(np.array(answered, dtype=np.int64))
-        labels = on_device(np.array([ledger.answers[row].label for row in answered], dtype=np.int64))
-        targets = torch.nn.functional.one_hot(labels, self.n_classes).double() - rows.means.probs[index].double()
         self._engine.rebuild(
             labelled=on_device(np.flatnonzero(ledger.labelled_mask())),
             expected=on_device(np.array(list(ledger.pending), dtype=np.int64)),
-            answered=index,
-            targets=targets,
+            answered=on_device(np.array(answered, dtype=np.int64)),
+            labels=on_device(np.array([ledger.answers[row].label for row in answered], dtype=np.int64)),
         )
         self._count()
 
@@ -629,24 +674,21 @@ class Surrogate:
             right, judged = self._ledger.accuracy()
             self._engine.set_tally(right, judged)
 
-    def _target(self, row: int, answer: Answer | None) -> Tensor:
-        """The value f^ is fitted to at a labelled row: its label, or the prediction of a learner trained on it."""
-        probs = self._rows.means.probs[row].double()
-        if answer is None or (self._ledger.is_trained[row] and self.options.old_targets != "residual"):
-            return probs
-        return torch.zeros_like(probs).index_fill_(0, self._index(answer.label), 1.0)
-
     def _forget(self, rows: list[int], destination: Callable[[Answer], Destination]) -> None:
         """Remove the labels of rows, which become "pending", return to the "pool" or are "gone"."""
-        engine, intact = self._ready(), True
+        engine, ledger = self._ready(), self._ledger
+        # What f^ was fitted to there: the label, or (None) the prediction of a learner that was trained on it.
+        labels: list[int | None] = []
+        to: list[Destination] = []
         for row in rows:
-            answer = self._ledger.answers.pop(row, None)
-            target = self._target(row, answer)
-            to: Destination = destination(answer) if answer is not None else "gone"
-            self._ledger.is_trained[row] = False
-            if to == "pending":
-                self._ledger.pending[row] = None
-            intact = intact and engine.unlearn(self._index(row), target, to)
+            answer = ledger.answers.pop(row, None)
+            knew = ledger.is_trained[row] and self.options.old_targets != "residual"
+            labels.append(None if answer is None or knew else answer.label)
+            to.append(destination(answer) if answer is not None else "gone")
+            ledger.is_trained[row] = False
+            if to[-1] == "pending":
+                ledger.pending[row] = None
+        intact = engine.unlearn(rows, labels, to)
         if intact:
             self._follow_ledger(rows)
             self._count()
@@ -654,11 +696,12 @@ class Surrogate:
             self.rebuild()
 
     def _release(self, rows: list[int], to_pool: bool = True) -> None:
-        intact, pending = True, [row for row in rows if row in self._ledger.pending]
+        pending = [row for row in rows if row in self._ledger.pending]
         for row in pending:
             del self._ledger.pending[row]
-            if self._engine is not None and row in self._engine.expected:
-                intact = intact and self._engine.unexpect(self._index(row), to_pool)
+        engine, intact = self._engine, True
+        if engine is not None:
+            intact = engine.unexpect([row for row in pending if row in engine.expected], to_pool)
         if intact:
             self._follow_ledger(pending)
         else:

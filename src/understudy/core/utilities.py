@@ -58,8 +58,10 @@ def combine(measures: Float[Tensor, "2 m"], weights: Float[Tensor, "2"] | None) 
     return torch.addcmul(measures[0] * weights[0], measures[1], weights[1])
 
 
-def leaders(u: Float[Tensor, "n"], q: int, nearness: float) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
-    """The lowest-numbered row within `nearness` of the best, and the q best rows; with their utilities.
+def leaders(
+    u: Float[Tensor, "n"], q: int, nearness: float, at_least: Float[Tensor, ""] | None = None
+) -> tuple[Int[Tensor, "m"], Float[Tensor, "m"]]:
+    """The lowest-numbered row within `nearness` of the best (or of at least that utility), and the q best rows.
 
     `u` is padded with -inf to a multiple of `LANES`. The best row of each lane (consecutive rows) is found;
     the q best rows of all lie in the q lanes with the best maxima. Two short searches, where a partial
@@ -70,16 +72,21 @@ def leaders(u: Float[Tensor, "n"], q: int, nearness: float) -> tuple[Int[Tensor,
     values, place = lanes[lane].flatten().topk(q)
     length = lanes.shape[1]
     rows = lane[place // length] * length + place % length
-    near = u >= torch.sub(values[0], values[0].abs(), alpha=nearness)
+    near = u >= (near_to(values[0], nearness) if at_least is None else at_least)
     first = torch.where(near, torch.arange(len(u), device=u.device), len(u)).amin()[None]
     rows = torch.cat([first, rows])
     return rows, u[rows]
 
 
+def near_to(best: Float[Tensor, ""], nearness: float) -> Float[Tensor, ""]:
+    """The least utility that counts as near the best."""
+    return torch.sub(best, best.abs(), alpha=nearness)
+
+
 def choose(rows: Int[Tensor, "q"], u: Float[Tensor, "q"], tie: float = TIE) -> Int[Tensor, "1"]:
     """The position of the largest utility; among ties, that of the lowest-numbered row."""
     best = u.max()
-    tied = u >= torch.sub(best, best.abs(), alpha=tie)
+    tied = u >= near_to(best, tie)
     return torch.where(tied, rows, torch.iinfo(torch.int64).max).argmin(0, keepdim=True)
 
 

@@ -5,15 +5,11 @@ the driver process writes to the results folder and holds the locks of its units
 not see that folder, and other processes may share it.
 """
 
-import logging
-import os
-import socket
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -22,16 +18,14 @@ from filelock import Timeout
 
 from understudy.checks import check_whole_number
 from understudy.data.pool import Pool
+from understudy.distributed.cluster import joined_cluster, ray_library
 from understudy.distributed.worker import play_remotely
 from understudy.errors import UnderstudyError, UsageError
-from understudy.experiments.grid import SECONDS_BETWEEN_LOOKS, Engine, Task, default_jobs, note_failure
+from understudy.experiments.grid import SECONDS_BETWEEN_LOOKS, Engine, Task, note_failure
 from understudy.experiments.run import Experiment, Unit, versions
-from understudy.messages import install_command
 
 MAX_LOSSES: Final = 3  # of a unit's worker in a row, without a new round, before the unit counts as failed
 UNITS_AHEAD: Final = 1  # units queued on the cluster, so that no worker is idle and an autoscaler sees demand
-SECONDS_TO_CONNECT: Final = 5.0  # within which the head of a cluster must accept a connection
-ADDRESS_VARIABLE: Final = "RAY_ADDRESS"  # read by Ray itself to find its cluster
 
 
 def on_ray(
@@ -44,7 +38,7 @@ def on_ray(
     comparison runs on GPUs. At most `jobs` units run at once; None: as many as fit. A unit
     has failed when it lost its worker `max_losses` times in a row without finishing a round.
     """
-    _ray_library()
+    ray_library()
     if jobs is not None:
         jobs = check_whole_number("jobs", jobs, 1)
     if gpus <= 0:
@@ -55,83 +49,6 @@ def on_ray(
             return Crew(task, jobs, gpus, max_losses).work(report_progress)
 
     return engine
-
-
-def _ray_library() -> ModuleType:
-    try:
-        import ray
-    except ImportError as error:
-        raise UnderstudyError(
-            f"the engine ray needs an extra; install it with: {install_command('cluster')}"
-        ) from error
-    return ray
-
-
-# -- the cluster ------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def joined_cluster(address: str | None = None, jobs: int | None = None) -> Iterator[None]:
-    """Join or start a Ray cluster within a `with` block; one that was joined before stays joined."""
-    ray = _ray_library()
-    if ray.is_initialized():
-        if address is not None:
-            raise UnderstudyError(
-                "this process is already connected to a Ray cluster; leave the address out, or call ray.shutdown()"
-            )
-        with _silence_ray():
-            yield
-        return
-    join_cluster(address or os.environ.get(ADDRESS_VARIABLE) or None, jobs)
-    try:
-        with _silence_ray():
-            yield
-    finally:
-        ray.shutdown()
-
-
-def join_cluster(address: str | None, jobs: int | None) -> None:
-    """Connect to a cluster, or start one on this machine, without output."""
-    ray = _ray_library()
-    if address is not None and "://" in address:
-        raise UsageError(
-            f"the address of a Ray cluster must be HOST:PORT of its head (usually port 6379) or auto; got {address}. "
-            "Join it from one of its machines"
-        )
-    own: dict[str, Any] = {"num_cpus": jobs or default_jobs("cpu"), "include_dashboard": False}
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
-    try:
-        if address is not None and address != "auto":
-            _check_reachable(address)
-        ray.init(
-            address=address or "local",  # None would join any cluster that happens to be running on this machine
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            **({} if address else own),
-        )
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        where = f"be joined at {address}" if address else "be started here"
-        first = next(iter(str(error).splitlines()), type(error).__name__)
-        remedy = "is it running, and is this one of its machines? ray status" if address else "try --engine local"
-        raise UnderstudyError(f"a Ray cluster could not {where} ({first}); {remedy}") from error
-
-
-def _check_reachable(address: str) -> None:
-    """Raise OSError or ValueError if nothing listens there. Ray itself would retry for many minutes."""
-    host, _, port = address.rpartition(":")
-    socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
-
-
-@contextmanager
-def _silence_ray() -> Iterator[None]:
-    """Keep Ray from printing every worker failure to the terminal, as it does even with logging off."""
-    worker = getattr(_ray_library(), "_private").worker  # noqa: B009  # there is no public API
-    before = getattr(worker, "_worker_logs_enabled", True)
-    worker._worker_logs_enabled = False
-    try:
-        yield
-    finally:
-        worker._worker_logs_enabled = before
 
 
 # -- the units --------------------------------------------------------------------------------------------------
@@ -147,7 +64,7 @@ class Crew:
     """The units of a task that run on a cluster, and those that wait for capacity."""
 
     def __init__(self, task: Task, jobs: int | None, gpus: float, max_losses: int) -> None:
-        self.ray = _ray_library()
+        self.ray = ray_library()
         self.task = task
         self.jobs = jobs
         self.max_losses = max_losses
@@ -260,8 +177,6 @@ class Crew:
 def _failure_line(task: Task, unit: Unit, error: Any) -> str:
     """What went wrong on the worker, in one line; the traceback is kept in a file."""
     cause = error.cause
-    if isinstance(cause, UnderstudyError):
-        return str(cause)
     cause.add_note(str(error))  # the worker's traceback: this exception was never raised here
     return note_failure(task.store.folder, unit, cause)
 

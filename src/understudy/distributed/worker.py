@@ -7,6 +7,7 @@ from understudy.errors import UnderstudyError
 from understudy.experiments.grid import single_thread
 from understudy.experiments.results import Round
 from understudy.experiments.run import Experiment, Unit, play, versions
+from understudy.own_code import keep_place
 
 
 def play_remotely(
@@ -15,7 +16,11 @@ def play_remotely(
     """Run a unit as a process of `understudy compare` would and yield its rounds."""
     check_versions(wanted, versions())
     with single_thread():
-        yield from play(experiment, unit, stored)
+        try:
+            yield from play(experiment, unit, stored)
+        except Exception as error:
+            keep_place(error)
+            raise
 
 
 def check_versions(wanted: Mapping[str, str], found: Mapping[str, str]) -> None:

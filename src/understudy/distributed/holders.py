@@ -1,0 +1,248 @@
+"""The workers that hold the blocks of a pool: asked all at once, started again where they are lost.
+
+Ray starts a lost worker again, on another machine if need be, and sends it the call that was lost. The block says that
+it is out of step, and is told the orders it was given since the last training.
+"""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from statistics import median
+from typing import Any, Final
+
+from understudy.core.kernels import Kernel
+from understudy.distributed.array_files import Source
+from understudy.distributed.block import OUT_OF_STEP, Block, BlockPlan, Message
+from understudy.distributed.cluster import check_reachable, ray_library, silence_ray
+from understudy.distributed.orders import Order, OrderLog
+from understudy.distributed.parcels import Parcel, pack
+from understudy.errors import UnderstudyError
+from understudy.messages import reason_of
+
+MAX_LOSSES: Final = 3  # of a block while it answers one question, before that is an error
+SECONDS_OF_PATIENCE: Final = 10.0  # after which a block that has not answered is named
+SECONDS_BETWEEN_LOOKS: Final = 2.0  # whether the cluster is there yet
+SLOW_FACTOR: Final = 3.0  # times as long as the others in the middle
+SLOW_SECONDS: Final = 0.1  # and so much longer: less than that nobody feels
+SLOW_ROUNDS: Final = 5  # in a row, before a block is called slow
+BYTES_INLINE: Final = 2**16  # of a parcel; a larger one is put into the store, where all workers of a machine share it
+TASKS_AHEAD: Final = 2  # per worker
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class BlockStatus:
+    """How a block is doing, as the driver has seen it."""
+
+    first: int
+    rows: int
+    machine: str = ""
+    seconds: float = 0.0  # that its last answer took
+    slow_rounds: int = 0
+    restarts: int = 0
+
+    @property
+    def is_slow(self) -> bool:
+        return self.slow_rounds >= SLOW_ROUNDS
+
+    def __str__(self) -> str:
+        where = f" on {self.machine}" if self.machine else ""
+        return f"the block of rows {self.first:,} to {self.first + self.rows - 1:,}{where}"
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What each block takes of a machine, in Ray's terms."""
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+
+
+class Holders:
+    """One worker per block. The blocks' rows are `spans`, and their features are found in `sources`."""
+
+    def __init__(
+        self,
+        plan: BlockPlan,
+        sources: Sequence[Sequence[Source]],
+        spans: Sequence[tuple[int, int]],
+        resources: Resources,
+    ) -> None:
+        ray = self.ray = ray_library()
+        remote = ray.remote(
+            num_cpus=resources.cpus,
+            num_gpus=resources.gpus,
+            max_restarts=-1,
+            max_task_retries=MAX_LOSSES,
+            scheduling_strategy="SPREAD",
+        )(Block)
+        self.resources, self.sources = resources, sources
+        self.actors = [remote.remote(plan) for _ in spans]
+        self.logs = [OrderLog() for _ in spans]
+        self.states = [BlockStatus(first, stop - first) for first, stop in spans]
+        self.address: str = ray.get_runtime_context().gcs_address
+        self._shared: tuple[Kernel | None, Any] = (None, None)
+
+    def __len__(self) -> int:
+        return len(self.actors)
+
+    # -- orders and questions -----------------------------------------------------------------------------
+
+    def parcel(self, content: Any) -> Any:
+        """Something packed as it is now, in the store if it is large."""
+        parcel = pack(content, self._share)
+        return parcel if parcel.n_bytes <= BYTES_INLINE else self.ray.put(parcel)
+
+    def _share(self, kernel: Kernel) -> Any:
+        if self._shared[0] is not kernel:
+            self._shared = kernel, self.ray.put(pack(kernel))
+        return self._shared[1]
+
+    def order(self, number: int, order: Order) -> None:
+        """Give a block an order, which it gets with the next question."""
+        self.logs[number].add(order)
+
+    def ask(self, question: str, parcels: Mapping[int, Any]) -> list[Parcel]:
+        """The answers of these blocks, in their order; they work at the same time."""
+
+        def send(number: int, anew: bool = False) -> Any:
+            log = self.logs[number]
+            orders = [(order.name, order.parcel, order.steps) for order in (log.all if anew else log.waiting)]
+            before = 0 if anew else log.sent
+            message = Message(self.sources[number], before, orders, log.given, question, parcels[number], anew)
+            return self.actors[number].follow.remote(message)
+
+        def accept(number: int, reply: Any) -> Any:
+            if reply.answer == OUT_OF_STEP:
+                state = self.states[number]
+                state.restarts += 1
+                logger.warning("%s was lost; it is made again and told the %s orders since the last training", state,
+                               f"{len(self.logs[number].all):,}")  # fmt: skip
+                return send(number, anew=True)
+            self.logs[number].note_sent()
+            return None
+
+        replies = self._gather({number: send(number) for number in parcels}, accept)
+        self._note_slow({number: reply.seconds for number, reply in replies.items()})
+        return [replies[number].answer for number in parcels]
+
+    def each(self, function: Callable[..., Any], parcel: Parcel) -> list[Parcel]:
+        """`function` of the features of every block."""
+        found = self._gather(
+            {
+                number: actor.each.remote(function, self.sources[number], parcel)
+                for number, actor in enumerate(self.actors)
+            }
+        )
+        return [found[number] for number in range(len(self))]
+
+    def spread(self, function: Callable[..., Any], tasks: Iterable[Parcel], parcel: Parcel) -> Iterator[Parcel]:
+        """`function` of all features and each task, by whichever worker; the results in the order of the tasks."""
+        waiting: list[Any] = []
+        sources = [source for some in self.sources for source in some]
+        place, actors = self.ray.put(parcel), cycle(self.actors)
+        for task in tasks:
+            waiting.append(next(actors).work.remote(function, sources, task, place))
+            if len(waiting) >= TASKS_AHEAD * len(self):
+                yield self._gather({0: waiting.pop(0)})[0]
+        for call in waiting:
+            yield self._gather({0: call})[0]
+
+    # -- waiting ------------------------------------------------------------------------------------------
+
+    def _gather(self, calls: Mapping[int, Any], accept: Callable[[int, Any], Any] | None = None) -> dict[int, Any]:
+        """What these calls return. `accept` may answer one with another call, which is then waited for."""
+        waiting, found, again = {call: number for number, call in calls.items()}, {}, Counter[int]()
+        started, patience = time.monotonic(), SECONDS_OF_PATIENCE
+        while waiting:
+            with silence_ray():
+                ready, late = self.ray.wait(list(waiting), num_returns=len(waiting), timeout=SECONDS_BETWEEN_LOOKS)
+            for call in ready:
+                number = waiting.pop(call)
+                reply = self._result(number, call)
+                next_call = None if accept is None else accept(number, reply)
+                if next_call is None:
+                    found[number] = reply
+                    continue
+                again[number] += 1
+                if again[number] > MAX_LOSSES:
+                    raise UnderstudyError(self._lost_too_often(number))
+                waiting[next_call] = number
+            if late:
+                self._require_cluster()
+                # All of them may have much to do; one alone has been lost, or is slow.
+                waited = time.monotonic() - started
+                if waited > (patience if found else 10 * patience):
+                    self._name_late([waiting[call] for call in late], waited)
+                    patience *= 2
+        return found
+
+    def _result(self, number: int, call: Any) -> Any:
+        errors = self.ray.exceptions
+        try:
+            return self.ray.get(call)
+        except errors.RayTaskError as error:
+            if isinstance(error.cause, UnderstudyError):
+                raise UnderstudyError(f"{self.states[number]}: {error.cause}") from error
+            what = f"{type(error.cause).__name__}: {reason_of(error.cause)}"
+            raise UnderstudyError(
+                f"{self.states[number]} failed ({what}); its machine's log in Ray says more"
+            ) from error
+        except errors.RayActorError as error:
+            self._require_cluster()
+            raise UnderstudyError(self._lost_too_often(number)) from error
+        except (errors.RayError, ConnectionError) as error:
+            self._require_cluster()
+            raise UnderstudyError(
+                f"{self.states[number]} could not be asked ({reason_of(error)}); try again"
+            ) from error
+
+    def _lost_too_often(self, number: int) -> str:
+        return (
+            f"{self.states[number]} was lost {MAX_LOSSES} times in a row, perhaps out of memory; take more blocks, or "
+            "machines with more memory. Labels are kept: begin again from where you were"
+        )
+
+    def _name_late(self, late: Sequence[int], waited: float) -> None:
+        """Say which blocks have not answered, and why that may be."""
+        takes = f"{self.resources.cpus:g} CPU" + (f" and {self.resources.gpus:g} GPU" if self.resources.gpus else "")
+        for number in late:
+            logger.warning("%s has not answered for %.0f seconds; if it was lost, it waits for a machine with %s",
+                           self.states[number], waited, takes)  # fmt: skip
+
+    def _require_cluster(self) -> None:
+        try:
+            if not self.ray.is_initialized():
+                raise OSError("this process has left it")
+            check_reachable(self.address)
+        except OSError as error:
+            raise UnderstudyError(
+                f"the Ray cluster at {self.address} is gone ({reason_of(error)}); what was labelled is kept: start the "
+                "cluster and run the same command again"
+            ) from error
+
+    # -- how they do --------------------------------------------------------------------------------------
+
+    def _note_slow(self, seconds: Mapping[int, float]) -> None:
+        for number, took in seconds.items():
+            state, others = self.states[number], [other for i, other in seconds.items() if i != number]
+            state.seconds = took
+            usual = median(others) if others else took
+            if took <= SLOW_FACTOR * usual + SLOW_SECONDS:
+                state.slow_rounds = 0
+                continue
+            state.slow_rounds += 1
+            if state.slow_rounds == SLOW_ROUNDS:
+                logger.warning("%s is slow: %.2f s where the others take %.2f s; everybody waits for it", state, took,
+                               usual)  # fmt: skip
+
+    def find_machines(self) -> None:
+        """Note on which machine each block lies."""
+        for number, (machine, process) in self._gather(
+            {number: actor.where.remote() for number, actor in enumerate(self.actors)}
+        ).items():
+            self.states[number].machine = f"{machine}, process {process}"
