@@ -99,7 +99,8 @@ class Case:
 
 def cases(names: list[str], with_peers: bool) -> Iterator[Case]:
     for name in names:
-        looks = {"probs", "stochastic"} & made(name).needs.supplies
+        needs = made(name).needs
+        looks = {"probs", "stochastic"} & (needs.supplies | needs.optional)
         for classes in CLASSES if looks else CLASSES[:1]:
             yield Case(name, OURS, classes)
             for who in PEERS.get(name, ()) if with_peers else ():
@@ -209,6 +210,7 @@ def load_arrays(folder: Path, needs: Needs) -> dict[str, np.ndarray]:
     wanted = set(needs.supplies) | ({"images"} if needs.images_or_features else set())
     if {"features", "activations"} & wanted or needs.hook:
         arrays["features"] = np.load(folder / "features.npy")
+    wanted |= set(needs.optional)  # as from the first training on
     for name in wanted - {"features", "activations", "stochastic", "hidden"}:
         arrays[name] = np.load(folder / f"{name}.npy")
     if "hidden" in wanted:

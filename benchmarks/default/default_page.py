@@ -17,6 +17,7 @@ from understudy.experiments.curves import Curves
 from understudy.experiments.results import Results
 from understudy.experiments.statistics import (
     MIN_REPEATS_TESTED,
+    SIGNIFICANCE_LEVEL,
     holm_correction,
     log_area,
     paired_difference,
@@ -25,7 +26,7 @@ from understudy.experiments.statistics import (
 )
 
 sys.path.append(str(Path(__file__).parents[1]))  # what pages share lives there
-from page_tables import fill_tables, markdown_table
+from page_tables import fill_tables, markdown_table, signed
 
 HERE: Final = Path(__file__).parent
 KEPT: Final = HERE / "results"
@@ -66,15 +67,26 @@ def areas_of(curves: Curves, log: bool) -> dict[str, np.ndarray]:
     return {name: log_area(curves, name) if log else curves.area(name) for name in curves.accuracy}
 
 
-def signed(value: float, digits: int = 2) -> str:
-    text = f"{value:+.{digits}f}"
-    return (text if float(text) else f"{0:.{digits}f}").replace("-", "−")
-
-
 def points(differences: np.ndarray) -> str:
     found = paired_difference(100 * differences)
     low, high = found.interval or (np.nan, np.nan)
     return f"{signed(found.mean)} [{signed(low)}, {signed(high)}]"
+
+
+def verdict_beside(areas: Mapping[str, np.ndarray], rivals: Sequence[str], p: np.ndarray, to: int) -> str:
+    """Whether ours is ahead of all: an interval above 0 and a small p, of each rival; and to how many labels."""
+    n = len(areas[OURS])
+    if signed_rank_p(np.arange(1.0, n + 1)) >= SIGNIFICANCE_LEVEL:  # the smallest that so many can have
+        return f"undecided to {to:,} labels: n = {n}"
+    sure = dict(zip(rivals, p < SIGNIFICANCE_LEVEL, strict=True))
+    found = {name: paired_difference(areas[OURS] - areas[name]).interval or (np.nan, np.nan) for name in rivals}
+    behind = [f"`{name}`" for name, (_, high) in found.items() if sure[name] and high < 0]
+    ahead = [name for name, (low, _) in found.items() if sure[name] and low > 0]
+    if behind:
+        return f"behind {', '.join(behind)} to {to:,} labels"
+    if len(ahead) == len(rivals):
+        return f"ahead of all to {to:,} labels"
+    return f"ahead of {len(ahead)} of {len(rivals)} to {to:,} labels"
 
 
 def leading(experiments: Mapping[str, str], log: bool = False) -> str:
@@ -102,8 +114,9 @@ def leading(experiments: Mapping[str, str], log: bool = False) -> str:
             title, f"{100 * areas[OURS].mean():.2f}", f"`{best}` {100 * areas[best].mean():.2f}",
             points(areas[OURS] - areas[best]), tested,
             f"{signed(gaps[least][1])} at {least:,} (`{gaps[least][0]}`)", str(curves.repeats),
+            verdict_beside(areas, rivals, p, curves.schedule[-1]),
         ])  # fmt: skip
-    heads = ["", "area", "best rival", "difference", "largest p", "least ahead of the best there", "n"]
+    heads = ["", "area", "best rival", "difference", "largest p", "least ahead of the best there", "n", "verdict"]
     return markdown_table(heads, rows)
 
 

@@ -26,6 +26,8 @@ from understudy.data.arrays import from_arrays
 from understudy.data.items import ArrayImages
 from understudy.data.pool import Dataset, Pool
 from understudy.experiments.bench import Bench, bench_of
+from understudy.experiments.plan import Regime
+from understudy.experiments.regimes import apply_regime
 
 Arrays = dict[str, np.ndarray]
 SETS: Final = {
@@ -42,6 +44,7 @@ STREAM_HELD_OUT, STREAM_IMBALANCE, STREAM_WRONG, STREAM_PART, STREAM_TEST = rang
 HELD_OUT_ROWS: Final = 5_000
 RATIO: Final = 20.0  # of the largest class to the smallest
 WRONG_SHARE: Final = 0.1
+COPIED_SHARE: Final = 0.3  # of the resulting pool
 PIXEL_ROWS: Final = 20_000
 SIDE: Final = 28  # pixels
 REVIEWS_HELD_OUT: Final = 2_000
@@ -130,6 +133,8 @@ def read_bench(folder: Path, name: str, rows: int | None = None) -> Bench:
     called = f"{SETS[base]}-{variant}" if variant else SETS[base]
     if variant == "images":
         return with_images(arrays, dict(np.load(folder / f"{SETS['fashion_mnist']}.npz")), called)
+    if variant == "duplicates":
+        return apply_regime(bench_of(from_arrays(arrays, called)), Regime(duplicates=COPIED_SHARE), SEED)[0]
     return bench_of(from_arrays(VARIANTS[variant](arrays) if variant else arrays, called))
 
 

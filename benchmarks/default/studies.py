@@ -6,6 +6,8 @@ from typing import Final, Literal
 
 from prepare import files_of
 
+from understudy.experiments.plan import PAPER_SCHEDULE
+
 TEN: Final = tuple(range(10))
 FIVE: Final = tuple(range(5))
 THREE: Final = tuple(range(3))
@@ -40,6 +42,7 @@ CURVE: Final = (600, 800, 1000, 2000, 3000, 4000, 5000)
 LONG: Final = (600, 1000, 2000, 3000, 5000, 7000, 9000, 11000)
 HELD_OUT: Final = (200, 400, 800, 1500, 3000)
 CONDITION: Final = (200, 400, 800, 1500, 3000)
+BOARD: Final = (600, 800, 1000, 2000, 3000)  # as far as the leaderboard goes
 NETWORK: Final = (300, 600, 1000, 2000)
 FROM_NOTHING: Final = {
     10: (10, 20, 40, 80, 200, 500, 1000),
@@ -48,6 +51,23 @@ FROM_NOTHING: Final = {
 }
 HELD_OUT_OF: Final = {"fashion_mnist": "held_out20000", "cifar100": "held_out"}  # a third of 60,000 tells as much
 THOUSAND_ROWS: Final = {"fashion_mnist": (20, 40, 80, 160, 320), "cifar100": (100, 200, 400, 800)}
+
+# What the leaderboard has besides what `curves` and `benchmarks/paper` keep.
+BOARD_ONLY: Final = ("probcover", "cluster_margin", "dcom", "tcm", "active_ft")
+PARTS: Final = ("surrogate_influence", "surrogate_uncertainty")
+CONTENDERS: Final = ("understudy", *RIVALS, *BOARD_ONLY, "gradnorm", *PARTS)
+REGIMES: Final = ("imbalanced", "wrong", "duplicates")
+# What the paper's claims to 11,000 labels are judged by.
+TO_THE_END: Final = ("surrogate", "badge", "random", "margin", "understudy", "typiclust", "uherding")
+
+# Settings of the paper's method that it says do not matter, or only so far; the first is the reference.
+SWEEPS: Final = (
+    "surrogate",
+    *(f"surrogate(width={width})" for width in (0.015, 0.05, 0.15, 1.0, 2.0, 4.0)),
+    *(f"surrogate(output_width={width})" for width in (0.3, 1.0, 3.0, 20.0, 40.0, 80.0)),
+    *(f"surrogate(noise={noise}, dtype='float64')" for noise in (1e-8, 1e-9, 1e-10, 1e-11, 1e-12)),
+    *(f"surrogate(basis_size={size})" for size in (100, 250, 1000, 2000, 4000)),
+)
 
 # Settings of the default, each changed alone; the default itself is the first.
 ABLATIONS: Final = (
@@ -149,6 +169,38 @@ def long() -> Iterator[Job]:
             yield from split(Job("long", name, "modern", strategy, LONG, TEN))
 
 
+def board() -> Iterator[Job]:
+    """What the leaderboard needs beside `curves`: four sets with both heads, and two sets in three regimes."""
+    for name in FOUR_SETS:
+        for strategy in BOARD_ONLY:
+            yield from split(Job("board", name, "paper", strategy, BOARD, FIVE))
+        for strategy in (*BOARD_ONLY, "gradnorm", *PARTS):
+            yield from split(Job("board", name, "modern", strategy, BOARD, FIVE))
+    for name in TWO_SETS:
+        for regime in REGIMES:
+            kept = () if regime == "duplicates" else SIX  # `conditions` has these, of the same plan
+            for strategy in (name for name in CONTENDERS if name not in kept):
+                yield from split(Job("board", f"{name}+{regime}", "modern", strategy, CONDITION, FIVE))
+
+
+def paper_long() -> Iterator[Job]:
+    """The paper's own budgets to their end."""
+    for name in FOUR_SETS:
+        for strategy in TO_THE_END:
+            yield from split(Job("long", name, "paper", strategy, PAPER_SCHEDULE, TEN))
+
+
+def paper_gcn() -> Iterator[Job]:
+    """What `benchmarks/paper` did not come to the end of."""
+    for name in FOUR_SETS:
+        yield from split(Job("gcn", name, "paper", "core_gcn", CURVE, TEN))
+
+
+def paper_sweeps() -> Iterator[Job]:
+    for strategy in SWEEPS:
+        yield from split(Job("sweep10", "cifar10", "paper", strategy, CURVE, TEN))
+
+
 def ablations() -> Iterator[Job]:
     for name in TWO_SETS:
         for strategy in ABLATIONS:
@@ -189,7 +241,10 @@ def network() -> Iterator[Job]:
         yield from split(Job("network", "fashion_pixels+images", "resnet18", strategy, NETWORK, THREE))
 
 
-ALL: Final = (curves, nothing, bait, long, ablations, decline, conditions, singly, network)
+ALL: Final = (
+    curves, nothing, bait, long, ablations, decline, conditions, singly, network,
+    board, paper_long, paper_gcn, paper_sweeps,
+)  # fmt: skip
 STUDIES: Final = {study.__name__: study for study in ALL}
 
 
@@ -208,7 +263,16 @@ def split(job: Job) -> Iterator[Job]:
         size = 1  # its networks are trained one after another in any case
     elif job.variant == "every1":
         size = 2
-    elif job.strategy.startswith(("coreset", "surrogate(basis_size=2000")) or job.schedule == LONG:
+    elif "basis_size=4000" in job.strategy:
+        size = 1
+    elif "basis_size=2000" in job.strategy and job.study == "sweep10":
+        size = 2
+    elif (
+        job.strategy.startswith(("coreset", "surrogate(basis_size=2000"))
+        or job.schedule == LONG
+        or job.schedule == PAPER_SCHEDULE
+        or job.strategy == "core_gcn"
+    ):
         size = 5
     for first in range(0, len(job.repeats), size):
         yield replace(job, repeats=job.repeats[first : first + size])
@@ -216,7 +280,13 @@ def split(job: Job) -> Iterator[Job]:
 
 def is_kept(job: Job) -> bool:
     """Whether `benchmarks/paper` has it already."""
-    same = job.schedule == CURVE and job.repeats[-1] < 10 and job.start == "shared" and not job.variant
+    same = (
+        job.study != "sweep10"
+        and job.schedule == CURVE
+        and job.repeats[-1] < 10
+        and job.start == "shared"
+        and not job.variant
+    )
     return same and job.strategy in KEPT.get((job.data, job.learner), ())
 
 
@@ -252,6 +322,11 @@ CHOOSE_A_PICK: Final = {
     "uherding": 1.6e-3,  # *
     "drop_query": 1.5e-3,  # *
     "bait_binary": 3e-3,  # *
+    "core_gcn": 9e-3,
+    "active_ft": 1e-3,  # *
+    "dcom": 2e-3,  # *
+    "probcover": 2e-3,  # *
+    "cluster_margin": 2e-3,  # *
 }
 # What a round costs a repetition however few picks it has: predictions, k-means, kernels.
 A_ROUND: Final = {
@@ -271,6 +346,7 @@ PART_ROWS: Final = {
     "rows20000": 20_000,
     "held_out20000": 20_000,
     "imbalanced": 16_000,
+    "duplicates": 71_000,
 }
 
 
@@ -282,6 +358,8 @@ def estimate(job: Job) -> float:
     scale = 0.4 + 0.6 * rows / 50_000  # launches take as long for a small pool
     if "basis_size=2000" in settings:
         scale *= 4
+    elif "basis_size=4000" in settings:
+        scale *= 10
     elif "basis_size=1000" in settings:
         scale *= 2
     repeats, rounds = len(job.repeats), len(job.schedule)

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 from torch import Tensor
 
+from understudy.core.rows import Rows as RowBlock
 from understudy.core.surrogate import Surrogate
 from understudy.strategies.uncertainty import entropy, margin
 
@@ -33,6 +34,7 @@ class Reading:
     def of(cls, surrogate: Surrogate) -> "Reading":
         engine = surrogate._read()
         rows = engine.rows
+        assert isinstance(rows, RowBlock)
         _, terms = engine.utility()
         tally = engine.tally.cpu().numpy()
 

@@ -9,19 +9,36 @@ two or three numbers do not tell their own.
 
 import json
 import re
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from claims import declared
 from decline_report import Record, Values, by_variant, differences, gain, read, table
+from text_claims import CONFIRMED, UNDECIDED, p_of, verdict_on
 
-from understudy.experiments.statistics import half_width, pooled_deviation
+from understudy.experiments.results import Results
+from understudy.experiments.statistics import (
+    half_width,
+    holm_correction,
+    paired_difference,
+    pooled_deviation,
+    round_off,
+)
 
+sys.path.append(str(Path(__file__).parents[1]))  # what pages share lives there
+from page_tables import signed
+
+RULES: Final = declared().rules
 ROOT: Final = Path(__file__).parents[2]
 KEPT: Final = Path(__file__).parent / "results" / "decline"
+WIDTHS: Final = ROOT / "benchmarks" / "default" / "results" / "decline-cifar100-modern"
 PAGE: Final = ROOT / "docs" / "paper-late-decline.md"
 POOL: Final = "cifar100_resnet50_pca256"
+DECIDED_FROM: Final = RULES.decided_from  # repetitions; fewer decide nothing
 STATES: Final = (("random", 600), ("literal", 1000), ("random", 2000), ("literal", 2000), ("literal", 4000))
 SETS: Final = {
     "cifar100-modern": "CIFAR-100, modern head",
@@ -65,16 +82,16 @@ def pooled_half_width(values: Values, reference: str, n: int) -> float:
 
 
 def cell(found: Sequence[float], half: float) -> str:
-    """A mean with its half-width; in bold where 0 lies outside; with n where there is one only."""
+    """A mean with its half-width; in bold where 0 lies outside and there are enough repetitions; with n where not."""
     if not len(found):
         return ""
     mean = float(np.mean(found))
-    shown = f"{mean:+.2f} ± {half:.2f}"
+    shown = f"{signed(mean)} ± {half:.2f}"
     if np.isnan(half):
-        shown = f"{mean:+.2f}"
-    elif abs(mean) > half:
+        shown = signed(mean)
+    elif abs(mean) > half and len(found) >= DECIDED_FROM:
         shown = f"**{shown}**"
-    return shown + (f" ({len(found)})" if len(found) < 3 else "")
+    return shown + (f" ({len(found)})" if len(found) < DECIDED_FROM else "")
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -202,6 +219,102 @@ def resolution_table(kept: Kept) -> str:
     return table(["", "explained", "of it left", "lead of u¹", "neighbours", "to labelled", "gain − literal's"], rows)
 
 
+# -- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """What might be the cause, the comparison that speaks for or against it, and what it is then called."""
+
+    what: str
+    compared: str
+    at: str
+    values: Sequence[float]  # points, one a repetition
+    named: str  # where the difference is decided
+    level: bool = False  # the claim is that there is none
+
+
+LEVEL: Final = 0.5  # points, as in claims.json
+
+
+def suspects(kept: Kept) -> list[Suspect]:
+    """All of them, those that were run as whole curves in ten repetitions by these."""
+
+    def whole(name: str, reference: str, experiment: str = "cifar100-modern") -> list[float]:
+        accuracy = kept.curves[experiment]["accuracy"]
+        return [100 * (one[-1] - other[-1]) for one, other in zip(accuracy[name], accuracy[reference], strict=True)]
+
+    def width(value: str) -> list[float]:
+        found = Results.open(WIDTHS).curves(["surrogate", f"surrogate(width={value})"])
+        return list(100 * (found.of(f"surrogate(width={value})") - found.of("surrogate"))[:, -1])
+
+    def path(name: str, reference: str, labels: int = 3000) -> list[float]:
+        at = by_variant([r for r in kept.paths if r["labels"] == labels], lambda r: 100 * r["accuracy"])
+        return list(differences(at, name, reference).values())
+
+    def late_round(name: str, reference: str = "literal") -> list[float]:
+        return kept.lever(name, ("literal", 2000), reference)[0]
+
+    end, three, late = "whole curves to 5,000 labels", "whole paths to 3,000 labels", "a round from 2,000 labels"
+    return [
+        Suspect("early labels", "`literal>margin@2000` − `margin`", three, path("literal>margin@2000", "margin"),
+                "not a cause", level=True),
+        Suspect("late choice, after its own labels", "`literal` − `literal>margin@2000`", three,
+                path("literal", "literal>margin@2000"), "where it happens"),
+        Suspect("late choice, after margin's labels", "`margin>literal@2000` − `margin`", three,
+                path("margin>literal@2000", "margin"), "where it happens"),
+        Suspect("width 0.5 of the input kernel", "width 1.0 − 0.5", end, width("1.0"), "a cause"),
+        Suspect("", "width 1.3 − 0.5", end, width("1.3"), "a cause"),
+        Suspect("K = 500", "`K=1000` − `literal`", late, late_round("K=1000"), "a cause"),
+        Suspect("", "`K=2000` − `literal`", late, late_round("K=2000"), "a cause"),
+        Suspect("P stands still", "`surrogate_uniform` − `surrogate`", end, whole("surrogate_uniform", "surrogate"),
+                "contributes"),
+        Suspect("", "the same with the paper's head", end, whole("surrogate_uniform", "surrogate", "cifar100-paper"),
+                "contributes"),
+        Suspect("", "`P=pool` − `literal`", three, path("P=pool", "literal"), "contributes"),
+        Suspect("entropy as u²", "`u2=margin` − `literal`", three, path("u2=margin", "literal"), "contributes"),
+        Suspect("", "`u2=margin, P=0.9` − `literal`", three, path("u2=margin, P=0.9", "literal"), "contributes"),
+        Suspect("`link`", "`link=simplex` − `literal`", late, late_round("link=simplex"), "not a cause", level=True),
+        Suspect("", "`link=logit` − `literal`", late, late_round("link=logit"), "not a cause", level=True),
+        Suspect("labels within the round", "`surrogate_blind` − `surrogate`", end,
+                whole("surrogate_blind", "surrogate"), "not a cause", level=True),
+        Suspect("sigma_f", "`sigma_f=sqrt(C)` − `literal`", late, late_round("sigma_f=sqrt(C)"), "not a cause",
+                level=True),
+        Suspect("u¹ of the row itself", "`influence, others only` − `influence`", late,
+                late_round("influence, others only", "influence"), "not a cause", level=True),
+        Suspect("kernel on the learner's features", "`on=hidden` − `literal`", late, late_round("on=hidden"),
+                "a cause"),
+        Suspect("basis renewed at each training", "`renewed` − `literal`", late, late_round("renewed"), "a cause"),
+        Suspect("the modern head", "`surrogate` − `margin` with the paper's head", end,
+                whole("surrogate", "margin", "cifar100-paper"), "not a cause: behind with the other too"),
+    ]  # fmt: skip
+
+
+def verdicts_table(kept: Kept) -> str:
+    """Every suspect by the rules of the claims: an interval of its own, signed ranks, Holm over this table."""
+    found = suspects(kept)
+    samples = [round_off(np.array(one.values)) for one in found]
+    enough = [i for i, values in enumerate(samples) if len(values) >= DECIDED_FROM]
+    p = [p_of(samples[i], LEVEL if found[i].level else None) for i in enough]
+    corrected = dict(zip(enough, holm_correction(np.array(p)).tolist(), strict=True))
+    rows = []
+    for i, (one, values) in enumerate(zip(found, samples, strict=True)):
+        difference = paired_difference(values)
+        interval = "" if difference.interval is None else " [{}, {}]".format(*map(signed, difference.interval))
+        verdict = verdict_on(difference.interval, LEVEL if one.level else None, corrected.get(i))
+        if verdict != UNDECIDED:
+            words = f"**{one.named}**" if verdict == CONFIRMED or not one.level else "**a cause**"
+        else:
+            apart = difference.interval is not None and not difference.interval[0] < 0 < difference.interval[1]
+            few = f", n = {len(values)}" if i not in corrected else ""
+            words = UNDECIDED + few + (", though the interval leaves out 0" if apart and not few else "")
+        shown = f"{corrected[i]:.3f}" if i in corrected else ""
+        rows.append(
+            [one.what, one.compared, one.at, f"{signed(difference.mean)}{interval}", str(len(values)), shown, words]
+        )
+    return table(["suspect", "compared", "on", "difference", "n", "p (Holm)", "verdict"], rows)
+
+
 TABLES: Final[dict[str, Callable[[Kept], str]]] = {
     "curves": curves_table,
     "levers": levers_table,
@@ -217,6 +330,7 @@ TABLES: Final[dict[str, Callable[[Kept], str]]] = {
     "inside": inside_table,
     "picks": picks_table,
     "resolution": resolution_table,
+    "verdicts": verdicts_table,
 }
 
 

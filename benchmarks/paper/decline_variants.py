@@ -23,6 +23,7 @@ from understudy.core.features import Features
 from understudy.core.kernels import squared_distances
 from understudy.core.links import Link
 from understudy.core.means import Entropies
+from understudy.core.rows import Rows as RowBlock
 from understudy.core.surrogate import Surrogate
 from understudy.core.utilities import Mode
 from understudy.errors import UnderstudyError
@@ -206,7 +207,7 @@ def surrogate_for(how: Variant, now: Situation) -> Surrogate:
     )
     engine = surrogate.anchor(now.probs, now.labelled).credit(*tally_for(how, now))._ready()
     if how.score != "entropy":
-        set_score(engine, score_of(how.score, engine.rows.means.probs))
+        set_score(engine, how.score)
     return surrogate
 
 
@@ -225,11 +226,12 @@ def score_of(name: str, probs: Float[Tensor, "n c"]) -> Float[Tensor, "n"]:
     return score.argsort().argsort().double() / len(score) if rank else score
 
 
-def set_score(engine: Engine, score: Float[Tensor, "n"]) -> None:
+def set_score(engine: Engine, name: str) -> None:
     """u² = score times the surrogate's entropy over that at the anchor."""
+    assert isinstance(engine.rows, RowBlock)
     means = engine.rows.means
     assert isinstance(means, Entropies)
-    means.scale = score / links.entropy(means.A, means.D).clamp_min(1e-300)
+    means.scale = score_of(name, means.probs) / links.entropy(means.A, means.D).clamp_min(1e-300)
     engine.rows.stats[:, 2] = means.scale
 
 

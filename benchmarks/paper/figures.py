@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from claims import OURS
 from matplotlib.figure import Figure
 from PIL import Image
-from text_claims import BLIND, OURS, U1, U2, UNIFORM, Body, read, short
+from text_claims import BLIND, U1, U2, UNIFORM, Body, read, short
 
 from understudy.experiments.curves import Curves
 from understudy.experiments.drawing import save_figure
@@ -57,7 +58,7 @@ def sweep(body: Body, title: str, names: Sequence[str]) -> Curves:
 def drawn(kept: Path) -> dict[str, Figure]:
     systems = curves_of(kept, SYSTEMS)
     tops = [Results.open(kept / name).ceiling() for name in SETS.values()]
-    (cifar10,) = read([kept / "cifar10-paper", kept / "sweep-cifar10"])
+    (cifar10,) = read([kept / "cifar10-paper", *sorted(kept.glob("sweep*-cifar10*"))])
     return {
         "paper-curves": draw_learning_curves(systems, [None if top is None else float(top.mean()) for top in tops]),
         "paper-offsets": draw_offset_curves(systems, "random"),

@@ -6,23 +6,28 @@ python benchmarks/paper/page.py    # writes the tables into the page
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import text_claims
+from claims import OURS, setting
 from figures import SETS, SYSTEMS
 
+from understudy.experiments.curves import CONTROLS
 from understudy.experiments.results import Results
+from understudy.experiments.statistics import holm_correction, paired_difference, round_off, signed_rank_p
 
 sys.path.append(str(Path(__file__).parents[1]))  # what pages share lives there
-from page_tables import fill_tables, markdown_table
+from page_tables import fill_tables, markdown_table, signed
 
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE.parents[1] / "docs" / "paper-reproduction.md"
 RESULTS: Final = HERE / "results"
 TIMES: Final = HERE.parent / "results"
 BUDGETS: Final = (1000, 2000, 5000)
+LONG_BUDGETS: Final = (1000, 3000, 5000, 7000, 9000, 11000)
 ALSO: Final = ("surrogate_blind", "entropy", "margin_x10")
 # Seconds a pick in the paper, by our names of its systems.
 PAPER_SECONDS: Final = {
@@ -42,15 +47,13 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def give(value: Mapping[str, Any], digits: int = 1, times: float = 1.0) -> str:
     """mean ± deviation."""
-    mean = f"{times * value['mean']:.{digits}f}"
-    mean = mean.removeprefix("-") if float(mean) == 0 else mean.replace("-", "−")
-    return f"{mean} ± {times * value['std']:.{digits}f}"
+    return f"{times * value['mean']:.{digits}f} ± {times * value['std']:.{digits}f}".replace("-", "−")
 
 
 def points(value: Mapping[str, Any]) -> str:
     """A difference of shares in points, with its interval."""
-    low, high = value["interval"]
-    return f"{100 * value['mean']:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]".replace("-", "−")
+    mean, low, high = (signed(100 * one, 1) for one in (value["mean"], *value["interval"]))
+    return f"{mean} [{low}, {high}]"
 
 
 # -- the tables -------------------------------------------------------------------------------------------------------
@@ -70,6 +73,37 @@ def curves() -> str:
             means.setdefault("all labels", {})[title] = ["", "", f"{100 * float(np.mean(top)):.1f}"]
     heads = ["", *(f"{title} {budget:,}" for title in SETS for budget in BUDGETS)]
     return table(heads, [[name, *(cell for title in SETS for cell in of[title])] for name, of in means.items()])
+
+
+def long_curves() -> str:
+    """The same to the paper's last budget, of those that were run so far; differences to ours at the end."""
+    parts = []
+    for title, name in SETS.items():
+        folder = HERE / f"long-{name}"
+        if not (folder / "experiment.json").exists():
+            continue
+        results = Results.open(folder)
+        found = results.curves(played_to_the_end(results))
+        ours = found.accuracy.get(OURS)
+        at = [i for i, budget in enumerate(found.schedule) if budget in LONG_BUDGETS]
+        rows = []
+        for strategy, values in found.accuracy.items():
+            other = ours is not None and strategy != OURS
+            ahead = paired_difference(100 * (ours - values)[:, -1]) if other else None
+            ends = "" if ahead is None else text_claims.with_interval({"mean": ahead.mean, "interval": ahead.interval})
+            rows.append([strategy, *(f"{100 * mean:.1f}" for mean in values.mean(0)[at]), ends])
+        heads = ["", *(f"{found.schedule[i]:,}" for i in at), f"ours minus it at {found.schedule[-1]:,}"]
+        parts.append(f"**{title}**, {found.repeats} repetitions\n\n{table(heads, rows)}")
+    return "\n\n".join(parts) or "No run has gone so far yet."
+
+
+def played_to_the_end(results: Results) -> list[str]:
+    """The strategies that reached the last budget of the comparison in all repetitions."""
+    rounds = set(zip(*(results.table[name].to_pylist() for name in ("strategy", "repeat", "labels")), strict=True))
+    rounds = {one for one in rounds if one[0] not in CONTROLS}
+    last, repeats = max(labels for _, _, labels in rounds), {repeat for _, repeat, _ in rounds}
+    names = dict.fromkeys(name for name in results.strategies if name not in CONTROLS)
+    return [name for name in names if all((name, repeat, last) in rounds for repeat in repeats)]
 
 
 def kernel() -> str:
@@ -194,7 +228,7 @@ def adversary_seconds(runs: Mapping[str, Any], name: str) -> str:
 
 
 def text_of(whose: str) -> Callable[[], str]:
-    return lambda: text_claims.markdown(kept("text_claims"), whose)
+    return lambda: text_claims.markdown(text_report(), whose)
 
 
 # -- the first table: each figure of the paper and ours ---------------------------------------------------------------
@@ -205,68 +239,119 @@ def overview() -> str:
     return table(heads, [*curve_rows(), *surrogate_rows(), *batch_rows()])
 
 
-def said(says: str, dataset: str, stage: str = "whole", learner: str = "paper") -> Any:
+def said(which: str, dataset: str, stage: str = "whole", learner: str = "paper") -> Any:
     (found,) = [
         one
-        for one in kept("text_claims")["claims"]
-        if (one["says"], one["dataset"], one["stage"], one["learner"]) == (says, dataset, stage, learner)
+        for one in text_report()["claims"]
+        if (one["id"], one["dataset"], one["stage"], one["learner"]) == (which, dataset, stage, learner)
     ]
     return found
 
 
-def against(case: Any, rival: str) -> str:
-    (one,) = [one for one in case["comparisons"] if rival in (one["ahead"], one["behind"])]
-    return f"{one['mean']:+.2f} [{one['interval'][0]:+.2f}, {one['interval'][1]:+.2f}]".replace("-", "−")
+@cache
+def text_report() -> Any:
+    """What text_claims.py found; refused where it was judged by other claims than those that stand there now."""
+    text_claims.refuse_other_claims(RESULTS / "text_claims.json")
+    return kept("text_claims")
 
 
-BEST, PAR = (text_claims.CLAIMS[i].says for i in (0, 2))
-PARTS, EQUAL = "ours beats u1-only and u2-only", "a uniform combination is slightly worse"
-MORE, WIDER = "more basis points than 500 gain next to nothing (0.06)", "sigma_x times 0.3 to 8 is negligible"
-OUTPUTS, NARROW = "sigma_f times 0.3 to 8 is negligible", "sigma_x times less than 0.1 is harmful"
+def versus(case: Any, rival: str) -> str:
+    """The difference of a case to one rival; in words where there is none."""
+    found = [one for one in case["comparisons"] if rival in (one["ahead"], one["behind"])]
+    return text_claims.with_interval(found[0]) if found else text_claims.MISSING
+
+
+def setting_of(*cases: Any, head: str = "`paper` head") -> str:
+    """Data, learner, range and repetitions of what these cases rest on."""
+    ones = [one for case in cases for one in case["comparisons"]]
+    sets = list(dict.fromkeys(TITLES[case["dataset"]] for case in cases if case["comparisons"]))
+    if not ones:
+        return ""
+    ends = sorted({one["to"] for case in cases if case["stage"] != "early" for one in case["comparisons"]})
+    labels = " or ".join(f"{end:,}" for end in ends or [text_claims.RULES.early_to])
+    repeats = " or ".join(map(str, sorted({one["repeats"] for one in ones})))
+    return f"{', '.join(sets)}; {head}, 600 to {labels} labels, {repeats} repetitions"
+
+
+TITLES: Final = {name.partition("-")[0]: title for title, name in SETS.items()}
+verdict = text_claims.in_full
 
 
 def curve_rows() -> Iterator[list[str]]:
-    head = "four sets, `paper` head, 600 to 5,000 labels, 10 repetitions"
-    for dataset, title in (("cifar100", "CIFAR100"), ("tiny_imagenet", "Tiny-ImageNet")):
-        by = {stage: said(BEST, dataset, stage) for stage in text_claims.STAGES}
-        ours = "; ".join(f"{stage} {against(by[stage], 'badge')}" for stage in text_claims.STAGES)
-        yield [f"best on {title}", "further significant improvements", f"minus BADGE: {ours}", head,
-               "early yes, late no: [why](paper-late-decline.md)",
-               "; ".join(f"{by[s]['verdict']} {s}" for s in by)]  # fmt: skip
-    par = said(PAR, "fashion_mnist")
+    for dataset in text_claims.MANY:
+        by = {stage: said("best", dataset, stage) for stage in text_claims.STAGES}
+        ours = "; ".join(f"{stage} {versus(by[stage], 'badge')}" for stage in text_claims.STAGES)
+        yield [f"best on {TITLES[dataset]}", "further significant improvements", f"minus BADGE: {ours}",
+               setting_of(*by.values()), "early yes, late no: [why](paper-late-decline.md)",
+               "; ".join(f"{stage}: {verdict(one)}" for stage, one in by.items())]  # fmt: skip
+    par = said("par", "fashion_mnist")
     yield ["level with the best on FashionMNIST", "on par with WS and BADGE",
-           f"minus WS {against(par, 'weight_schedule')}; minus BADGE {against(par, 'badge')}", head,
-           "level with margin too, which the paper does not show", par["verdict"]]  # fmt: skip
-    yield ["Caltech256, VAAL, TA-VAAL", "behind ours", "", "",
-           "no files; up to half an hour a round ([VAAL](strategies/vaal.md))", text_claims.MISSING]  # fmt: skip
-    fashion, cifar = said(PARTS, "fashion_mnist"), said(PARTS, "cifar100")
+           f"minus WS {versus(par, 'weight_schedule')}; minus BADGE {versus(par, 'badge')}", setting_of(par),
+           "level with margin too, which the paper does not show", verdict(par)]  # fmt: skip
+    yield ["Caltech256", "behind ours", "", "", "no files", text_claims.MISSING]
+    vaal = [said("vaal", name) for name in text_claims.claim_of("vaal").sets]
+    known = [one for one in vaal if one["verdict"] != text_claims.MISSING]
+    yield ["VAAL, TA-VAAL", "behind ours",
+           "; ".join(f"{TITLES[one['dataset']]}: minus VAAL {versus(one, 'vaal')}, minus TA-VAAL "
+                     f"{versus(one, 'ta_vaal')}" for one in known), setting_of(*known),
+           "up to half an hour a round ([VAAL](strategies/vaal.md))",
+           "; ".join(map(verdict, known)) or text_claims.MISSING]  # fmt: skip
+    parts = {name: said("parts", name) for name in ("fashion_mnist", "cifar100", "cifar10")}
     yield ["both utilities beat one", "consistently",
-           f"FashionMNIST: minus u² {against(fashion, text_claims.U2)}; CIFAR100: minus u¹ "
-           f"{against(cifar, text_claims.U1)}", head, "on CIFAR-10 u² alone is as good",
-           f"{fashion['verdict']}, {cifar['verdict']}; {said(PARTS, 'cifar10')['verdict']} on CIFAR-10"]  # fmt: skip
-    equal = [said(EQUAL, name) for name in ("fashion_mnist", "cifar100")]
-    yield ["weighing by P beats equal weights", "slight degradation without",
-           f"FashionMNIST {against(equal[0], text_claims.UNIFORM)}; CIFAR100 {against(equal[1], text_claims.UNIFORM)}",
-           head, "P stays low with many classes, so u¹ keeps too much weight",
-           f"{equal[0]['verdict']} on FashionMNIST, {equal[1]['verdict']} on CIFAR100"]  # fmt: skip
-    more = said(MORE, "cifar10")
-    yield ["K beyond 500", "+0.06 up to 2,000",
-           f"1,000: {against(more, 'surrogate(basis_size=1000)')}; 2,000, to 2,000 labels: "
-           f"{against(more, 'surrogate(basis_size=2000)')}", "CIFAR-10, 5 repetitions",
-           "the interval is wider than the claim; 4,000 was too slow", more["verdict"]]  # fmt: skip
-    narrow = said(NARROW, "cifar10")
-    yield ["σx × 0.3 to 8, σf × 0.3 to 8", "negligible", "within about a point", "CIFAR-10, 2 repetitions",
-           "too few repetitions; the narrow ones lose early only", said(WIDER, "cifar10")["verdict"]]  # fmt: skip
-    yield ["σx below × 0.1", "rapid decrease", f"ours minus × 0.03: {against(narrow, 'surrogate(width=0.015)')}",
-           "CIFAR-10, 5 repetitions",
-           "probably: u¹ then tells nothing apart, and u² is left, which is good on CIFAR-10",
-           narrow["verdict"]]  # fmt: skip
+           f"FashionMNIST: minus u² {versus(parts['fashion_mnist'], text_claims.U2)}; CIFAR-100: minus u¹ "
+           f"{versus(parts['cifar100'], text_claims.U1)}", setting_of(*parts.values()),
+           "on CIFAR-10 u² alone is as good", by_set(parts)]  # fmt: skip
+    equal = {name: said("uniform", name) for name in ("fashion_mnist", "cifar100")}
+    shown = "; ".join(f"{TITLES[name]} {versus(one, text_claims.UNIFORM)}" for name, one in equal.items())
+    yield ["weighing by P beats equal weights", "slight degradation without", shown, setting_of(*equal.values()),
+           "P stays low with many classes, so u¹ keeps too much weight", by_set(equal)]  # fmt: skip
+    yield from sweep_rows()
     noise = kept("noise")
     agreed, picks = [one["agreed"] for one in noise["repetitions"]], noise["settings"]["picks"]
-    verdict = "confirmed, for that round" if min(agreed) == picks else "not"
-    ours = f"all five choose the same {min(agreed)} of {picks} rows, in this order"
-    setting = f"CIFAR-10, float64, one round from 1,000 labels, {len(agreed)} repetitions"
-    yield ["σ² from 1e-8 to 1e-12", "no variation", ours, setting, "the same picks give the same accuracy", verdict]
+    yield ["σ² from 1e-8 to 1e-12, the picks", "no variation",
+           f"all five choose the same {min(agreed)} of {picks} rows, in this order",
+           f"CIFAR-10, float64, one round from 1,000 labels, {len(agreed)} repetitions",
+           "the same picks give the same accuracy", by_few(len(agreed))]  # fmt: skip
+
+
+def by_set(cases: Mapping[str, Any]) -> str:
+    return "; ".join(f"{TITLES[name]}: {verdict(one)}" for name, one in cases.items())
+
+
+def by_few(repeats: int, otherwise: str = "") -> str:
+    """The verdict on a figure that is not among the statements: fewer than five repetitions decide nothing."""
+    if repeats < text_claims.RULES.decided_from:
+        return f"{text_claims.UNDECIDED}: {repeats} repetitions"
+    return otherwise
+
+
+def sweep_rows() -> Iterator[list[str]]:
+    more = said("more_basis", "cifar10")
+    shown = [f"{text_claims.short(one['ahead']).removeprefix('K = ')}: {text_claims.with_interval(one)} to "
+             f"{one['to']:,} labels" for one in more["comparisons"]]  # fmt: skip
+    most = said("basis_4000", "cifar10")
+    yield ["K beyond 500", "+0.06 up to 2,000", "; ".join(shown), setting_of(more),
+           "the interval is wider than the claim" if more["verdict"] == text_claims.UNDECIDED else "",
+           verdict(more)]  # fmt: skip
+    yield ["K = 4,000 as good as 2,000", "saturated",
+           versus(most, setting(basis_size=4000)) if most["comparisons"] else "", setting_of(most),
+           "" if most["comparisons"] else most["until_run"], verdict(most)]  # fmt: skip
+    for which, symbol in (("width_wide", "σx"), ("output_wide", "σf")):
+        wide = said(which, "cifar10")
+        worst = max(wide["comparisons"], key=lambda one: abs(one["mean"]), default=None)
+        yield [f"{symbol} × 0.3 to 8", "negligible", "" if worst is None else text_claims.in_words(worst, False),
+               setting_of(wide), "", verdict(wide)]  # fmt: skip
+    for which, symbol in (("width_narrow", "σx"), ("output_narrow", "σf")):
+        narrow = said(which, "cifar10")
+        (one,) = narrow["comparisons"] or (None,)
+        yield [f"{symbol} below × 0.1", "rapid decrease" if symbol == "σx" else "similar",
+               "" if one is None else text_claims.in_words(one, False), setting_of(narrow),
+               "probably: u¹ then tells nothing apart, and u² is left, which is good on CIFAR-10"
+               if symbol == "σx" else "", verdict(narrow)]  # fmt: skip
+    noise = said("noise", "cifar10")
+    if noise["comparisons"]:
+        yield ["σ² from 1e-8 to 1e-12", "no variation", text_claims.cell(noise), setting_of(noise), "",
+               verdict(noise)]  # fmt: skip
 
 
 def surrogate_rows() -> Iterator[list[str]]:
@@ -276,13 +361,13 @@ def surrogate_rows() -> Iterator[list[str]]:
            f"{abs(less['dirichlet C^2']):.0f} % with σf² = C²; {less['dirichlet C']:.0f} % with C; "
            f"{less['dirichlet 1']:.0f} % with 1", "FashionMNIST, 4,500 labels, 5 networks",
            "with C² the output kernel is almost constant. Between C and 1, or with v from the pool, 34 % is there",
-           "not, as printed"]  # fmt: skip
+           by_few(len(paper["values"]) if "values" in paper else 5, "not, as printed, at 4,500 labels")]  # fmt: skip
     found = kept("snr")["results"][0]["found"]
     yield ["f̂ is near a network trained on 500 labels more", "15.49 dB",
            f"{found['f^']['mean']:.2f} dB; trained again {found['retrained']['mean']:.2f}; before "
            f"{found['old']['mean']:.2f}", "FashionMNIST, `paper` head, 5 repetitions",
            "it is as near as the network of 500 labels ago: f̂ hardly moves",
-           "the figure nearly; that it follows f, not"]  # fmt: skip
+           "not the figure, at 2,500 labels; that it follows f, not"]  # fmt: skip
     found = kept("lookahead")
     settings, times = found["about"]["settings"], found["times"]["u3 of all"]
     last = max(found["accuracy_points"], key=int)
@@ -292,7 +377,7 @@ def surrogate_rows() -> Iterator[list[str]]:
            f"FashionMNIST, pool of 5,000, {int(last):,} labels, {settings['repeats']} repetitions, CPU; accuracy with "
            f"u³ of {settings['candidates']} rows a pick",
            "too few repetitions to decide; u³ was kept to the rows that u¹ prefers or that reach furthest",
-           f"{text_claims.UNDECIDED}; slower: confirmed"]  # fmt: skip
+           f"{by_few(settings['repeats'])}; slower, as measured"]  # fmt: skip
     gpu = kept("picks-gpu", TIMES)["results"][0]
     yield ["seconds a pick", "0.35", f"{gpu['pick_ms'] / 1000:.4f}", "60,000 rows, K = 500, 10 classes, H200",
            f"a newer machine: the paper's own form takes {gpu['literal_ms'] / 1000:.4f} there", "faster"]  # fmt: skip
@@ -306,31 +391,50 @@ def batch_rows() -> Iterator[list[str]]:
            f"BADGE {again['badge']:.0f}, ours {again['surrogate']:.0f}, by chance "
            f"{of['copies']['by_chance']['repeats']:.0f}", "FashionMNIST, 2,000 rows with 4 near copies, 3 repetitions",
            f"u¹ alone takes {again[text_claims.U1]:.0f}, u² alone {again[text_claims.U2]:.0f}",
-           "half: fewer, not none"]  # fmt: skip
+           f"{by_few(kept('redundancy')['settings']['repeats'])}; fewer, not none, in these"]  # fmt: skip
     near = kept("neighbours")["change_percent"]["softmax"]
     yield ["a label lowers the utility around it", "in words",
            f"u¹ {near['told u1 near']['mean']:.1f} %, u² {near['told u2 near']['mean']:.2f} %; a network's entropy "
            f"{near['one label near']['mean']:.1f} %".replace("-", "−"), "FashionMNIST, 10 nearest rows, 2 repetitions",
-           "a softmax of probabilities is nearly flat", "of u¹ yes, of u² not"]  # fmt: skip
+           "a softmax of probabilities is nearly flat",
+           f"{by_few(kept('neighbours')['about']['settings']['repeats'])}; of u¹ yes, of u² not, in these"]  # fmt: skip
     gap = next(one for one in kept("ideal")["gaps"] if one["batches"] == "entropy")["others"]
+    p = holm_correction(np.array([signed_rank_p(round_off(np.array(gap[name]["beyond_ideal"]["values"])))
+                                  for name in ("surrogate", "surrogate_uncertainty")]))  # fmt: skip
     yield ["the surrogate imitates retraining after every label", "in words",
            f"minus the ideal: ours {points(gap['surrogate']['beyond_ideal'])}, u² alone "
            f"{points(gap['surrogate_uncertainty']['beyond_ideal'])}", "digits, 20 to 200 labels, 10 repetitions",
-           "ours gets there by u¹, not by imitation: u² alone is as entropy in batches", "not of u²"]  # fmt: skip
-    seen = "labels within a round help: ours is better than blind"
-    blind = {(name, stage): said(seen, name, stage) for name in text_claims.ALL for stage in ("early", "whole")}
-    shown = [("fashion_mnist", "early"), ("cifar100", "early"), ("cifar100", "whole")]
-    ours = "; ".join(f"{name} {stage} {against(blind[name, stage], text_claims.BLIND)}" for name, stage in shown)
+           "ours gets there by u¹, not by imitation: u² alone is as entropy in batches",
+           f"not of u², to 200 labels ({text_claims.p_in_words(p[1])})"]  # fmt: skip
+    blind = {(name, stage): said("blind", name, stage) for name in text_claims.ALL for stage in ("early", "whole")}
+    shown = [("fashion_mnist", "early"), ("cifar10", "early"), ("cifar100", "early"), ("cifar100", "whole")]
+    ours = "; ".join(f"{TITLES[name]} {stage} {versus(blind[name, stage], text_claims.BLIND)}" for name, stage in shown)
     sure = {stage: sum(blind[name, stage]["verdict"] == text_claims.CONFIRMED for name in text_claims.ALL)
             for stage in ("early", "whole")}  # fmt: skip
-    yield ["labels within a round help", "the idea of the method", f"minus blind: {ours}", "four sets, 10 repetitions",
-           "blind, P is 0 in the first round: u¹ alone",
-           f"confirmed early on {sure['early']} of 4 sets, over the whole on {sure['whole']}"]  # fmt: skip
+    to = max(one["to"] for case in blind.values() for one in case["comparisons"])
+    yield ["labels within a round help", "the idea of the method", f"minus blind: {ours}",
+           setting_of(*blind.values()), "blind, P is 0 in the first round: u¹ alone",
+           f"early, to 1,000 labels, confirmed on {sure['early']} of 4 sets; to {to:,} labels on {sure['whole']}"
+           + (text_claims.OLDER if any(one["older"] for one in blind.values()) else "")]  # fmt: skip
+
+
+def judged_by() -> str:
+    """Which claims the verdicts are by, and which runs are older."""
+    told = text_report()["judged_by"]
+    runs = {folder for one in text_report()["claims"] for each in one["comparisons"] for folder in each["folders"]}
+    older = [name for name in sorted(text_report()["runs_before_the_claims"]) if name in runs]
+    newer = sorted(runs - set(older))
+    lines = [f"`benchmarks/paper/{told['file']}`, sha256 `{told['sha256']}`, written {told['written']}.", ""]
+    lines.append(f"Runs that are older than it, {text_claims.OLDER} beside the verdict: {', '.join(older) or 'none'}. "
+                 f"Runs that are newer: {', '.join(newer) or 'none so far'}.")  # fmt: skip
+    return "\n".join(lines)
 
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
+    "judged by": judged_by,
     "overview": overview,
     "curves": curves,
+    "long curves": long_curves,
     "text of the paper": text_of("paper"),
     "beside the text": text_of("ours"),
     "kernel": kernel,

@@ -95,7 +95,8 @@ def round_of(
     share = rng.dirichlet(np.full(c, 30.0))
     return Round(
         dataset=plan.dataset, strategy=name, repeat=repeat, round=number, labels=labels,
-        accuracy=accuracy, class_accuracy=[accuracy] * c, ece=0.2 * (1 - accuracy), brier=0.3, log_loss=0.5,
+        accuracy=accuracy, class_accuracy=[accuracy] * c, ece=0.2 * (1 - accuracy),
+        brier=1 - accuracy**2, log_loss=float(-np.log(accuracy)),
         asked_accuracy=None if number == 0 else accuracy - 0.1, class_counts=(share * labels).astype(int).tolist(),
         picks=picks, scores=[0.0] * len(picks), was_right=None if number == 0 else [bool(row % 3) for row in picks],
         memory="{}", train_seconds=0.5, predict_seconds=0.001, choose_seconds=10.0 ** -rng.uniform(1, 4),

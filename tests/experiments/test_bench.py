@@ -8,7 +8,8 @@ import pytest
 from tests.experiments.small import ARRAYS, dataset, images_of, part
 from understudy import UnderstudyError
 from understudy.data.faults import Fault
-from understudy.data.pool import Dataset
+from understudy.data.items import Texts
+from understudy.data.pool import Dataset, Pool
 from understudy.experiments.bench import Bench, bench_of, inputs_of
 
 
@@ -103,3 +104,19 @@ def test_a_learner_is_given_what_it_takes() -> None:
     assert inputs_of(pool, "ids")[3] == "item 3"
     with pytest.raises(UnderstudyError, match="this learner needs features, but there are none"):
         inputs_of(part(range(5), features=None), "features")
+
+
+def test_texts_that_no_features_stand_for_are_handed_over_and_told_apart_by_the_digest() -> None:
+    pools = [
+        Pool(("1", "2"), Texts(texts), labels=np.array([0, 1]), classes=("a", "b"))
+        for texts in (["x", "y"], ["x", "z"])
+    ]
+    benches = [bench_of(Dataset("texts", pool, test=pools[0])) for pool in pools]
+    assert list(inputs_of(benches[1].pool, "items")) == ["x", "z"]
+    assert benches[0].digest() != benches[1].digest()
+
+
+def test_classes_without_a_test_item_are_said() -> None:
+    first = np.zeros(50, np.int64)
+    (line,) = bench_of(Dataset("some", part(range(120)), part(range(120, 170), labels=first))).notes()
+    assert line == "the test set has no item of b, c, so no metric says how well they are predicted"

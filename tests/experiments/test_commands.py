@@ -11,6 +11,7 @@ import pytest
 
 from tests.experiments.small import ARRAYS, LEARNER
 from understudy.cli import main
+from understudy.experiments.report import commands_to_repeat
 from understudy.experiments.results import Results
 from understudy.strategies.protocol import Needs
 
@@ -89,9 +90,43 @@ def test_a_report_is_made_again_and_picks_are_judged_by_another_learner(
     assert "picks of" in capsys.readouterr().err
 
 
+def test_regimes_and_the_oracle_are_a_word_each(
+    features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    harder = ("--imbalance", 2, "--wrong", 0.1, "--duplicates", 0.3, "--oracle", "--repeats", 1)
+    assert understudy([*compared(features, out, "--no-controls"), *harder]) == 0
+    said = capsys.readouterr()
+    assert "class sizes of the pool fall to 1/2" in said.err
+    assert "controls: oracle" in said.err
+    assert Results.open(out).settings["plan"]["wrong"] == 0.1
+    assert "10 % of the answers are wrong" in (out / "report.html").read_text()
+    assert understudy([*compared(features, out, "--no-controls"), "--repeats", 1]) == 2
+    assert "imbalance was 2.0 and is now not given" in capsys.readouterr().err
+
+
+def test_picks_go_into_a_file_and_a_replay_takes_them(
+    features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, file = tmp_path / "out", tmp_path / "picks.parquet"
+    assert understudy(compared(features, out, "--no-controls")) == 0
+    capsys.readouterr()
+    assert understudy(["picks", out, "--out", file]) == 0
+    assert Results.open(out).settings["picks"]["sha256"] in capsys.readouterr().out
+    replayed = ["replay", out, "--learner", "logistic", "--jobs", 1, "--picks", file]
+    assert understudy([*replayed, "--metric", "log_loss"]) == 0
+    assert "log loss" in capsys.readouterr().out.lower()
+    assert f"--picks {file}" in commands_to_repeat(Results.open(out / "replay-logistic"))[0]
+    file.write_bytes(b"")
+    assert understudy(["replay", out, "--learner", "logistic", "--picks", file]) == 2
+    assert "pass the file that was last written as picks.parquet" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
+        (["--wrong", "1.5"], "wrong must be a number above 0 and below 1; got 1.5"),
+        (["--strategies", "oracle"], "oracle is a control and runs where --oracle"),
         (["--strategies", "margn"], "there is no strategy 'margn'; did you mean 'margin'?"),
         (["--strategies", "margin(subset=1)"], "margin has no setting 'subset'; it has score"),
         (["--schedule", "9,500"], "the schedule ends at 500 labels, but the pool has 120 rows"),
@@ -162,9 +197,35 @@ def test_a_strategy_that_fails_is_told_and_the_others_are_reported(
     out, broken = tmp_path / "out", f"{__name__}:Broken"
     assert understudy([*compared(features, out, "--no-controls"), "--strategies", f"margin,{broken}"]) == 1
     said = capsys.readouterr()
-    assert f"{broken}, repetition 0 failed: ZeroDivisionError: division by zero (traceback in" in said.err
+    assert f"{broken}, repetition 0 failed: ZeroDivisionError: division by zero (" in said.err
+    assert "test_commands.py, line " in said.err
+    assert ", in select; traceback in" in said.err
     assert "margin" in said.out
+    rows = [line.split() for line in said.out.splitlines() if line.strip().startswith("tests.")]
+    assert rows[0][-1] == "failed"
+    assert f"{broken} failed, with 0 of 2 repetitions done: ZeroDivisionError: division by zero; see " in said.out
     assert (out / "report.html").exists()
+
+
+def test_metrics_and_targets_are_chosen_by_name(
+    features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    chosen = ["--metric", "log_loss,balanced_accuracy", "--reach", "2,1"]
+    assert understudy([*compared(features, out, "--no-controls"), *chosen]) == 0
+    said = capsys.readouterr().out
+    assert said.index("test log loss, mean") < said.index("test balanced accuracy in %") < said.index("labels needed")
+    before = (out / "report.html").read_text()
+    assert understudy(["report", out]) == 0
+    assert "test accuracy in %" in capsys.readouterr().out
+    assert before != (out / "report.html").read_text()
+    names = "choose accuracy, balanced_accuracy, log_loss, brier, ece"
+    for command in (["report", out], compared(features, tmp_path / "other")):
+        assert understudy([*command, "--metric", "f1"]) == 2
+        assert f"there is no metric 'f1'; {names}" in capsys.readouterr().err
+        assert understudy([*command, "--reach", "85"]) == 2
+        assert "must be between 0 and 1, e.g. 0.85; got 85" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_round_that_breaks_meanwhile_hides_no_strategy_that_failed(

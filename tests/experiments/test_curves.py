@@ -42,3 +42,14 @@ def test_the_first_budgets() -> None:
 def test_curves_of_another_shape_are_refused(wrong: list[list[float]]) -> None:
     with pytest.raises(UnderstudyError, match=r"badge are .* pass \(2, 3\)"):
         curves(random=[[0.5, 0.6, 0.7]] * 2, badge=wrong)
+
+
+def test_only_curves_of_accuracy_have_accuracies() -> None:
+    assert TWO.accuracy is TWO.values
+    losses = Curves("toy", (10, 20, 40), TWO.values, "log_loss")
+    with pytest.raises(UnderstudyError, match=r"of toy are of log_loss, not of accuracy; use \.values"):
+        losses.accuracy  # noqa: B018  # raises
+    assert losses.only(["margin"]).metric == losses.first(2).metric == "log_loss"
+    with pytest.raises(UnderstudyError, match="no metric 'f1'; choose accuracy, balanced_accuracy, log_loss"):
+        Curves("toy", (10, 20, 40), TWO.values, "f1").measure  # noqa: B018  # raises
+    np.testing.assert_array_equal(losses.upwards(losses.area("margin")), -TWO.area("margin"))

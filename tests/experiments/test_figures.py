@@ -14,7 +14,16 @@ from PIL import Image
 
 from understudy.experiments import drawing, figures
 from understudy.experiments.curves import Curves
-from understudy.experiments.styles import COLOURS, FADED, KNOWN_STYLES, MARK, assign_styles, series_class, shared_styles
+from understudy.experiments.styles import (
+    COLOURS,
+    FADED,
+    KNOWN_STYLES,
+    MARK,
+    assign_styles,
+    grows_by_ratios,
+    series_class,
+    shared_styles,
+)
 
 MANY = ["surrogate", "margin", "random", *(f"rival_{i}" for i in range(17)), "margin_x10"]
 
@@ -116,7 +125,7 @@ def test_budgets_that_would_touch_are_not_all_written() -> None:
 
 @pytest.mark.parametrize(("schedule", "expected"), [((20, 40, 80, 160, 320), True), ((600, 800, 1000, 2000), False)])
 def test_budgets_that_grow_by_ratios_are_drawn_so(schedule: tuple[int, ...], expected: bool) -> None:
-    assert drawing.grows_by_ratios(schedule) is expected
+    assert grows_by_ratios(schedule) is expected
 
 
 def test_a_band_is_one_sample_deviation_each_way() -> None:

@@ -15,9 +15,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tests.experiments.made_up import made_up
 from tests.experiments.small import a_round, same_of
 from understudy import UnderstudyError
 from understudy.data.files import write_atomically
+from understudy.experiments.metrics import METRICS
 from understudy.experiments.plan import Plan
 from understudy.experiments.results import (
     RESULT_COLUMNS,
@@ -369,3 +371,25 @@ def test_what_differs_from_run_to_run_is_in_the_timings_alone() -> None:
     assert not set(RESULT_COLUMNS.names) & {"finished", "train_seconds", "versions", "device", "together"}
     assert json.loads(a_round().memory) == {}
     assert len(set(itertools.chain(RESULT_COLUMNS.names, TIMING_COLUMNS.names))) == len(vars(a_round()))
+
+
+def test_curves_of_every_metric_are_read_from_the_rounds(tmp_path: Path) -> None:
+    results = made_up(tmp_path, ["random", "margin"], repeats=2)
+    rows = results.table.to_pylist()
+    for metric in METRICS:
+        curves = results.curves(metric=metric)
+        assert curves.metric == metric
+        for name, values in curves.values.items():
+            for repeat, labels in itertools.product(range(2), curves.schedule):
+                (row,) = (
+                    row for row in rows if (row["strategy"], row["repeat"], row["labels"]) == (name, repeat, labels)
+                )
+                kept = row["class_accuracy"] if metric == "balanced_accuracy" else [row[metric]]
+                expected = sum(kept) / len(kept)
+                assert values[repeat, curves.schedule.index(labels)] == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(UnderstudyError, match="no metric 'f1'; choose accuracy, "):
+        results.curves(metric="f1")
+
+
+def test_classes_that_the_test_set_lacks_do_not_count_in_balanced_accuracy() -> None:
+    assert METRICS["balanced_accuracy"].read([0.5, None, 1.0, float("nan")]) == 0.75

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from understudy import UnderstudyError
-from understudy.experiments.specs import check_specs, code_digests, parse_spec, split_specs, strategy_of
+from understudy.experiments.specs import (
+    check_specs,
+    code_digests,
+    parse_spec,
+    split_specs,
+    strategy_of,
+    too_large_settings,
+)
 from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.uncertainty import Uncertainty
 
@@ -120,3 +127,12 @@ def test_own_code_is_told_from_an_edited_one_wherever_its_package_keeps_it(
 
 def test_a_strategy_that_is_named_twice_is_compared_once() -> None:
     assert check_specs(["margin", "random", "margin"]) == ("margin", "random")
+
+
+def test_settings_that_ask_for_more_rows_than_there_are_are_named() -> None:
+    assert too_large_settings("surrogate(basis_size=5000,width=0.2)", 1_000) == [
+        "surrogate(basis_size=5000,width=0.2): basis_size is 5,000, but the pool has 1,000 rows; all 1,000 are used"
+    ]
+    for spec in ("surrogate(basis_size=1000)", "surrogate", "badge", "mine:own(basis_size=5000)"):
+        assert too_large_settings(spec, 1_000) == []
+    assert strategy_of("surrogate(basis_size=5000)").options.basis_points(1_000) == 1_000  # type: ignore[attr-defined]

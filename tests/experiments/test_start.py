@@ -130,6 +130,53 @@ def test_a_folder_keeps_its_kind_of_start(whole: Results, tmp_path: Path) -> Non
         compare(dataset(), ["margin"], out=tmp_path, schedule=SCHEDULE, learner=LEARNER, start=0)
 
 
+def zero_shot() -> np.ndarray:
+    """Somebody's predictions for the pool: right three times in four."""
+    truth = experiment().bench.truth
+    given = np.where(np.arange(len(truth)) % 4, truth, (truth + 1) % 3)
+    return (np.eye(3)[given] * 0.6 + 0.4 / 3).astype(np.float32)
+
+
+def test_all_strategies_start_from_the_same_predictions_until_the_first_training(tmp_path: Path) -> None:
+    found = played(tmp_path, "margin", "random", "badge", predictions=zero_shot(), repeats=1).results
+    first = {name: found.picks(name, 0)[0].tolist() for name in ("margin", "random", "badge")}
+    assert first["random"] == first["badge"] == firsts("random").picks  # who cannot choose by them starts as ever
+    given, strategy = experiment(), from_nothing()
+    loop = ActiveLoop(
+        given.bench.pool, given.learner(), "margin", (), given.plan.run_seed(0), n_classes=3, predictions=zero_shot()
+    )
+    assert first["margin"] == loop.ask(SCHEDULE[0]).tolist()
+    assert first["margin"] != firsts("margin").picks
+    assert strategy.can_start("typiclust")
+    assert not strategy.can_start("margin")
+    plan = found.settings["plan"]
+    assert (plan["start"], found.settings["predictions_from"]) == (0, "ndarray")
+    assert len(plan["predictions"]) == 16
+    with pytest.raises(UnderstudyError, match=r"is of another experiment: predictions was .* and is now not given"):
+        compare(dataset(), ["margin"], out=tmp_path, schedule=SCHEDULE, learner=LEARNER, start=0)
+    path = tmp_path / "rounds" / "margin" / "000"
+    kept = (tmp_path / "results.parquet").read_bytes()
+    for name in sorted(path.iterdir())[1:]:
+        name.unlink()
+    again = played(tmp_path, "margin", "random", "badge", predictions=zero_shot(), repeats=1).results
+    assert again.picks("margin", 0)[0].tolist() == first["margin"]
+    assert (tmp_path / "results.parquet").read_bytes() == kept
+
+
+def test_predictions_stand_in_files_and_in_what_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "zero.npz"
+    np.savez(path, probs=zero_shot(), ids=np.array(experiment().bench.pool.ids), classes=np.array(["a", "b", "c"]))
+    made = compare(dataset(), ["margin", "random"], out=tmp_path / "a", learner=LEARNER, predictions=str(path))
+    lines = made.describe()
+    assert "trained from scratch at 30, 60 labels (doubling from 10 labels per class)" in lines[2]
+    assert lines[3] == (
+        "predictions and no labels to start from: margin choose their first rows, "
+        "the others start from the same random rows"
+    )
+    with pytest.raises(UnderstudyError, match="predictions are seen only where the first labels are not shared"):
+        Plan("d", "d1", ("a", "b"), 100, 20, learner="modern", schedule=(10, 20), predictions="abc")
+
+
 def test_it_says_beforehand_who_chooses_first_rows(tmp_path: Path) -> None:
     said = compare(dataset(), ["typiclust", "margin", "random", "drop_query"], out=tmp_path, learner=LEARNER, start=0)
     lines = said.describe()

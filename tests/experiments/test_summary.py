@@ -9,15 +9,18 @@ import pytest
 
 from tests.experiments.made_up import made_up
 from tests.experiments.small import dataset
+from understudy.errors import UnderstudyError
 from understudy.experiments import statistics
 from understudy.experiments.compare import compare
 from understudy.experiments.curves import Curves
 from understudy.experiments.report import write_report
 from understudy.experiments.results import Results
-from understudy.experiments.summary import left_chance_at, never_left_chance, summarise
-from understudy.experiments.tables import comparison_table
+from understudy.experiments.summary import left_chance_at, never_left_chance, summarise, untested_classes
+from understudy.experiments.tables import comparison_grid, comparison_table
 from understudy.learners.heads import Head
 from understudy.learners.training import Recipe
+from understudy.strategies.random_rows import Random
+from understudy.strategies.view import Picks, PoolView
 
 STUCK = Head(hidden=(4,), recipe=Recipe("sgd", 1e-12, epochs=1))
 
@@ -62,13 +65,17 @@ def test_guesses_do_not_leave_chance_in_a_thousand_tries() -> None:
 
 
 def test_the_line_names_the_learner_and_others_to_try(tmp_path: Path) -> None:
-    results = made_up(tmp_path)
+    results, rows = made_up(tmp_path), 10_000
     assert judged(results, "paper", 0.012, 0.01) == (
-        "The learner paper never beat chance: at best 1.2 % right, and the largest class alone is 1.0 %. The "
+        "The learner paper was never clearly better than chance: at best 1.2 % right. The largest class alone is "
+        f"1.0 %, and with {rows:,} test items up to {100 * left_chance_at(0.01, rows):.1f} % can be luck. The "
         "choice of rows cannot matter then; try --learner paper_scaled or modern."
     )
     assert str(judged(results, "modern", 0.012, 0.01)).endswith("try --learner paper_scaled.")
     assert never_left_chance(results) is None
+    assert str(judged(results, "modern", 0.9, 0.9)).endswith(
+        "Accuracy hardly counts the other classes; try --metric balanced_accuracy or --learner paper_scaled."
+    )
 
 
 def test_a_comparison_ends_with_that_line_and_only_where_it_is_true(tmp_path: Path) -> None:
@@ -80,7 +87,7 @@ def test_a_comparison_ends_with_that_line_and_only_where_it_is_true(tmp_path: Pa
         results = prepared.run(jobs=1, progress=False).results
         labels = prepared.task.experiment.bench.test_labels
         assert results.settings["largest_class"] == np.bincount(labels).max() / len(labels)
-        assert any("never beat chance" in note for note in summarise(results).notes) == stuck
+        assert any("never clearly better than chance" in note for note in summarise(results).notes) == stuck
 
 
 def test_context_does_not_decide_what_is_compared(tmp_path: Path) -> None:
@@ -115,6 +122,69 @@ def test_who_failed_is_not_called_unfinished(tmp_path: Path) -> None:
     assert f"margin failed, with 1 of 4 repetitions done; see {tmp_path}/errors/margin-2.txt." in notes
     assert f"my:own/one failed, with 0 of 4 repetitions done; see {tmp_path}/errors/my%3Aown%2Fone-0.txt." in notes
     assert not any("to continue" in note or "surrogate failed" in note for note in notes)
+
+
+def test_who_failed_is_called_failed_in_notes_and_table_with_the_reason(tmp_path: Path) -> None:
+    results = made_up(tmp_path, repeats=2, wanted=["surrogate", "margin", "random", "badge", "entropy", "coreset"])
+    (tmp_path / "errors").mkdir()
+    trace = "Traceback (most recent call last):\n  File x\nmine.errors.OddError: this cannot\nwork: twice"
+    (tmp_path / "errors" / "badge-0.txt").write_text(trace)
+    ours = "Traceback\nunderstudy.errors.UsageError: too few rows; label 20 or more"
+    (tmp_path / "errors" / "entropy-0.txt").write_text(ours)
+    summary = summarise(results)
+    notes = " ".join(summary.notes)
+    assert "badge failed, with 0 of 2 repetitions done: OddError: this cannot; see " in notes
+    assert "entropy failed, with 0 of 2 repetitions done: too few rows; label 20 or more; see " in notes
+    assert "Unfinished, in repetitions: coreset 0 of 2." in notes
+    found = summary.findings
+    assert found is not None
+    assert found.failed == ("badge", "entropy")
+    for full in (True, False):
+        grid = comparison_grid(found.curves, full=full, failed=found.failed)
+        assert [row[0] for row in grid.apart] == ["badge", "entropy"]
+        assert all(row[grid.headings.index("minus random")] == "failed" for row in grid.apart)
+        assert {len(row) for row in (*grid.rows, *grid.apart)} == {len(grid.headings)}
+
+
+def test_an_error_of_ours_is_a_failure_too(tmp_path: Path) -> None:
+    picky = "tests.experiments.test_summary:Picky"
+    learner = "tests.experiments.small:QUICKLY"
+    prepared = compare(
+        dataset(), ["random", picky], out=tmp_path, repeats=1, schedule=[9, 14], learner=learner, controls=False
+    )
+    outcome = prepared.run(jobs=1, progress=False)
+    (told,) = outcome.failed.values()
+    assert told.startswith("nothing is good enough; give it better rows (")
+    assert told.endswith(", in select)")
+    notes = summarise(outcome.results).notes
+    assert any(
+        f"{picky} failed, with 0 of 1 repetitions done: nothing is good enough; give it better rows" in note
+        for note in notes
+    )
+
+
+class Picky(Random):
+    """A strategy that refuses."""
+
+    def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
+        raise UnderstudyError("nothing is good enough; give it better rows")
+
+
+def test_classes_that_the_test_set_lacks_are_named(tmp_path: Path) -> None:
+    results = made_up(tmp_path, classes=("cat", "dog", "owl", "bee", "elk", "fox"))
+    assert untested_classes(results) is None
+
+    def lacking(*absent: int) -> str:
+        at = results.table.schema.get_field_index("class_accuracy")
+        values = [[None if i in absent else 0.5 for i in range(6)]] * len(results.table)
+        column = pa.array(values, results.table.schema.field(at).type)
+        made = replace(results, table=results.table.set_column(at, "class_accuracy", column))
+        (said,) = [note for note in summarise(made).notes if "test set" in note]
+        assert set(made.curves(metric="balanced_accuracy").of("random").ravel()) == {0.5}
+        return said
+
+    assert lacking(1).startswith("The test set has no item of dog, so no metric says how well it is predicted")
+    assert "no item of cat, dog, owl and 2 more, so no metric says how well they are" in lacking(0, 1, 2, 4, 5)
 
 
 def test_what_is_said_once_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
 """The game against a plain copy of it, and what it must come to where the answer is known."""
 
 import math
+import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +11,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from tests.strategies.pools import make_arrays
 from understudy.errors import UnderstudyError
-from understudy.strategies import autoencoders
+from understudy.strategies import adversary, autoencoders
 from understudy.strategies.adversary import (
     Batch,
     Board,
@@ -18,6 +21,7 @@ from understudy.strategies.adversary import (
     Kl,
     Players,
     board_of,
+    check_duration,
     discriminator_logits,
     hiding_losses,
     least_like_labelled,
@@ -29,6 +33,8 @@ from understudy.strategies.adversary import (
 )
 from understudy.strategies.autoencoders import FeatureInputs
 from understudy.strategies.randomness import torch_generator
+from understudy.strategies.sraal import Sraal
+from understudy.strategies.vaal import Vaal
 from understudy.strategies.view import PoolView
 
 GAME = Game(
@@ -233,6 +239,32 @@ def test_rows_are_ranked_where_the_sigmoid_has_no_more_digits() -> None:
 def test_a_hundred_passes_are_as_many_iterations_as_published() -> None:
     assert passes_over(60_000, 128) == 46_875
     assert passes_over(1, 128) == 1
+
+
+def test_a_training_of_days_is_refused_before_it_begins_with_what_to_say_to_have_it() -> None:
+    check_duration("Vaal", 128_000, 128, torch.device("cpu"))
+    check_duration("Vaal", 1_281_167, 128, torch.device("cuda"))
+    words = (
+        "Vaal trains for 100 epochs: 781,250 iterations over 1,000,000 rows, hours to days, and more than 100,000; "
+        "pass iterations=781250 to have them, or fewer, or use a GPU"
+    )
+    with pytest.raises(UnderstudyError, match=re.escape(words)):
+        check_duration("Vaal", 1_000_000, 128, torch.device("cpu"))
+    with pytest.raises(UnderstudyError, match=r"more than 2,000,000; pass iterations=3906250 to have them, or fewer$"):
+        check_duration("Vaal", 5_000_000, 128, torch.device("cuda"))
+
+
+@pytest.mark.parametrize("make", [Vaal, Sraal])
+def test_whoever_says_how_many_iterations_has_them(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(adversary.MOST_ITERATIONS, "cpu", 3)
+    arrays = make_arrays(20)
+    view = PoolView(np.where(np.arange(20) < 6, 0, -1), 3, features=arrays.features, probs=arrays.probs)
+    small = {"batch_size": 4, "latent": 2}
+    with pytest.raises(UnderstudyError, match=f"{make.__name__} trains for 100 epochs: 500 iterations over 20 rows"):
+        make(**small).select(view, 2, np.random.default_rng(0))
+    strategy = make(iterations=5, **small)
+    strategy.select(view, 2, np.random.default_rng(0))
+    assert len(strategy.history["kl"]) == 5
 
 
 @pytest.mark.parametrize(

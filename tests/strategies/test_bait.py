@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from tests.strategies.pools import make_arrays, softmax, view_for
 from understudy.errors import UnderstudyError
+from understudy.strategies import available_memory
 from understudy.strategies.bait import REFRESH_BELOW, Bait, BaitBinary, Design, Fisher, binary_roots, class_roots
 from understudy.strategies.protocol import Strategy
 from understudy.strategies.registry import make_strategy
@@ -276,8 +277,24 @@ def test_scale_is_of_the_factor() -> None:
 
 def test_too_many_classes_and_outputs_are_an_error_that_names_the_way_out() -> None:
     view = PoolView(np.full(3, -1), 11, hidden=np.ones((3, 500)), probs=np.full((3, 11), 1 / 11))
-    with pytest.raises(UnderstudyError, match=r"500 hidden outputs x 11 classes = 5,500 rows.*use bait_binary"):
+    words = (
+        r"500 hidden outputs x 11 classes = 5,500 rows, more than 5,000; .* take 1.13 GiB of memory; use bait_binary"
+    )
+    with pytest.raises(UnderstudyError, match=words):
         Bait().select(view, 1, np.random.default_rng(0))
+    assert len(BaitBinary().select(view, 1, np.random.default_rng(0))) == 1
+
+
+def test_more_candidates_than_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = random_view(50, 2, 4, labelled=10)
+    monkeypatch.setattr(available_memory, "available_bytes", lambda _: 12 * 2 * 4 * 4 * 8)  # for twelve rows
+    words = (
+        r"bait keeps two matrices of 4 x 4 for each of 40 rows, which takes \S+ GiB of memory, and \S+ GiB are free; "
+        "pass a smaller subset_size, or use bait_binary"
+    )
+    with pytest.raises(UnderstudyError, match=words):
+        Bait().select(view, 1, np.random.default_rng(0))
+    assert len(Bait(subset_size=12).select(view, 1, np.random.default_rng(0))) == 1
     assert len(BaitBinary().select(view, 1, np.random.default_rng(0))) == 1
 
 

@@ -67,6 +67,18 @@ class TestContract:
         arrays = make_arrays().as_type(dtype)
         check(*choose(name, arrays, LABELLED, n, pending=[0, 5], skipped=[7]), n)
 
+    def test_what_all_rows_scored_can_be_asked_for(self, name: str) -> None:
+        arrays = make_arrays()
+        picks, view = choose(name, arrays, LABELLED, 4, pending=[0, 5], skipped=[7])
+        assert picks.utilities is not None
+        scored = picks.utilities()
+        assert set(scored.rows.tolist()) >= set(picks.rows.tolist())
+        assert bool(view.is_open[torch.from_numpy(scored.rows)].all()) or name == "dal"
+        assert scored.values.shape == (4, len(scored.rows))
+        of_picks = scored.values[np.arange(4), [scored.rows.tolist().index(row) for row in picks.rows.tolist()]]
+        if not name.startswith("bait"):  # which eliminates some of the rows that it has added
+            np.testing.assert_allclose(of_picks, picks.scores, rtol=1e-5, atol=1e-9)
+
     def test_it_can_take_all_that_is_left(self, name: str) -> None:
         arrays = make_arrays(24)
         picks, view = choose(name, arrays, [3, 8, 11, 20], 18, pending=[0], skipped=[7])

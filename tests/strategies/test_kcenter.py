@@ -116,7 +116,10 @@ def test_nearest_distances_are_those_of_all_pairs() -> None:
 
 def test_equal_distances_go_to_the_first_however_many_there_are() -> None:
     grid = np.stack(np.meshgrid(np.arange(9.0), np.arange(9.0)), -1).reshape(-1, 2)
-    assert greedy(grid, [40], range(40), 40) == brute_force(grid, [40], range(40), 40)
+    order, distances = greedy(grid, [40], range(40), 40)
+    slow_order, slow_distances = brute_force(grid, [40], range(40), 40)
+    assert order == slow_order
+    assert distances == pytest.approx(slow_distances, rel=1e-12)  # roots differ by a rounding on some processors
 
 
 def test_a_distant_origin_does_not_matter() -> None:

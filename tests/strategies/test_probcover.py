@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from tests.strategies.pools import make_arrays
 from understudy.errors import UnderstudyError
 from understudy.strategies import probcover
-from understudy.strategies.neighbours import Neighbours
+from understudy.strategies.neighbours import Neighbours, check_distances
 from understudy.strategies.probcover import ProbCover, cover, estimate_delta, pure_radius
+from understudy.strategies.registry import make_strategy
 from understudy.strategies.view import Picks, PoolView
 
 
@@ -55,6 +57,35 @@ def test_every_pick_is_that_of_the_literal_sets(seed: int, delta: float) -> None
     rows, scores = literal(points, delta, [1, *labelled], is_open, 24)
     assert picks.rows.tolist() == rows
     assert picks.scores.tolist() == pytest.approx(scores)
+
+
+@pytest.mark.parametrize("name", ["probcover", "dcom"])
+def test_more_distances_than_may_be_computed_are_refused_with_what_to_do(name: str) -> None:
+    arrays = make_arrays(40)
+    labels = np.where(np.arange(40) == 7, 0, -1)
+    for probs in (None, arrays.probs) if name == "dcom" else (None,):
+        view = PoolView(labels, 3, features=arrays.features, probs=probs)
+
+        more = {"max_delta": 1e-6, "resolution": 1.0} if name == "dcom" else {}
+
+        def select(most: int, view: PoolView = view, more: dict[str, float] = more) -> Picks:
+            strategy = make_strategy(name, delta=1e-6, max_distances=most, **more)
+            return strategy.select(view, 5, np.random.default_rng(0))
+
+        distances = 39 * 40 - 39 * 19  # each of the uncovered with all, and their pairs once
+        words = f"39 of 40 rows are not covered, .* more than {distances - 1}; pass max_distances={distances} to have"
+        with pytest.raises(UnderstudyError, match=words):
+            select(distances - 1)
+        assert len(select(distances)) == 5
+
+
+def test_a_million_rows_are_within_the_limits_and_more_on_a_gpu() -> None:
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    check_distances(1_000_000, 1_000_000, cpu, None)
+    check_distances(4_000_000, 10_000, cpu, None)  # the others are covered
+    check_distances(4_000_000, 4_000_000, gpu, None)
+    with pytest.raises(UnderstudyError, match=r"hours and more than 1,099,511,627,776; .* use a GPU, or take max_herd"):
+        check_distances(4_000_000, 4_000_000, cpu, None)
 
 
 def test_golden_line() -> None:

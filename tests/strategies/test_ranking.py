@@ -1,12 +1,14 @@
 """From scores to rows."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
 
 from understudy.errors import UnderstudyError
-from understudy.strategies.ranking import top, weighted_draw
+from understudy.strategies.ranking import in_blocks, top, weighted_draw
 
 
 def test_the_highest_come_first_and_ties_go_to_the_lowest_row() -> None:
@@ -15,9 +17,32 @@ def test_the_highest_come_first_and_ties_go_to_the_lowest_row() -> None:
     assert picks.scores.tolist() == [3.0, 3.0, 2.0]
 
 
+@pytest.mark.parametrize("rows_per_block", [1, 3, 7, 100])
+def test_blocks_are_put_together_in_order(rows_per_block: int) -> None:
+    table = torch.arange(40, dtype=torch.float64).view(20, 2)
+    rows = torch.tensor([5, 2, 9, 9, 0, 19, 4])
+    sizes: list[int] = []
+
+    def double(some: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(some))
+        return 2 * table[some]
+
+    assert torch.equal(in_blocks(rows, rows_per_block, double), 2 * table[rows])
+    assert max(sizes) <= rows_per_block
+    assert in_blocks(rows, rows_per_block, lambda some: some > 4).dtype == torch.bool
+
+
 def test_what_is_no_number_is_an_error() -> None:
     with pytest.raises(UnderstudyError, match="scores are NaN"):
         top(torch.tensor([0, 1]), torch.tensor([1.0, torch.nan]), 1)
+
+
+def test_scores_of_other_rows_and_of_another_type_are_refused() -> None:
+    with pytest.raises(UnderstudyError, match=r"one score for each of its 2 rows; got scores of shape \(5,\)"):
+        top(torch.tensor([3, 4]), torch.rand(5), 1)
+    numbers: Any = np.zeros(2)
+    with pytest.raises(UnderstudyError, match=r"scores as a tensor; got ndarray; pass torch.as_tensor\(scores\)"):
+        top(torch.tensor([3, 4]), numbers, 1)
 
 
 def test_the_gumbel_trick_draws_as_one_by_one_does() -> None:

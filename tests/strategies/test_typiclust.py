@@ -126,7 +126,19 @@ def test_skipped_rows_are_neighbours_but_are_not_chosen() -> None:
     assert choose(line, 1, skipped=[2], **settings).scores.tolist() == pytest.approx([literal[1]])
 
 
-@pytest.mark.parametrize("name", ["max_clusters", "min_cluster_size", "neighbours"])
+def test_clusters_that_take_hours_are_refused_with_what_to_do() -> None:
+    points, _ = blobs(3, 10, seed=0)
+    sizes = {1: 30 * 30, 2: 20 * 20 + 10 * 10, 3: 3 * 10 * 10}
+    for n, distances in sizes.items():
+        assert len(choose(points, n, max_distances=distances, normalise=False)) == n
+        words = rf"takes {distances:,} distances, hours and more than {distances - 1:,}; ask for more rows at a time.*"
+        with pytest.raises(UnderstudyError, match=words + f"pass max_distances={distances} to have them"):
+            choose(points, n, max_distances=distances - 1, normalise=False)
+    # As many rows as before, in more clusters: only the first look at each counts.
+    assert len(choose(points, 9, max_distances=300, normalise=False, max_clusters=3)) == 9
+
+
+@pytest.mark.parametrize("name", ["max_clusters", "min_cluster_size", "neighbours", "max_distances"])
 def test_bad_settings_are_errors(name: str) -> None:
     with pytest.raises(UnderstudyError, match=f"{name} must be a whole number of at least 1; got 0"):
         TypiClust(**{name: 0})  # type: ignore[arg-type]

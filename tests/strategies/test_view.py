@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from understudy.errors import PoolExhausted, UnderstudyError
+from understudy.strategies import view as view_module
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import PoolView
 
@@ -46,6 +47,21 @@ def test_what_was_not_given_is_named_with_its_meaning() -> None:
     assert not view.has("probs")
     with pytest.raises(UnderstudyError, match=r"needs probs, the learner's class probabilities.*probs=\.\.\."):
         _ = view.probs
+
+
+@pytest.mark.parametrize("name", ["probs", "stochastic"])
+@pytest.mark.parametrize("row", [0, 3, 6])
+def test_what_is_no_probability_is_found_in_whichever_block_it_is(
+    name: str, row: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view_module, "NUMBERS_PER_BLOCK", 12)
+    given = np.full((7, 2) if name == "probs" else (7, 3, 2), 0.5)
+    PoolView(np.full(7, -1), 2, **{name: given})  # type: ignore[arg-type]
+    for wrong in (0.6, -0.5):
+        bad = given.copy()
+        bad[row, ..., 1] = wrong
+        with pytest.raises(UnderstudyError, match=f"{name} must be probabilities"):
+            PoolView(np.full(7, -1), 2, **{name: bad})  # type: ignore[arg-type]
 
 
 def test_a_view_after_new_labels_keeps_what_the_learner_said() -> None:

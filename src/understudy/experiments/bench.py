@@ -6,15 +6,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from understudy.data.items import ArrayImages
+from understudy.data.items import ArrayImages, Texts
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError, UsageError
+from understudy.experiments.metrics import untested_line
 from understudy.experiments.plan import STREAM_SPLIT
 from understudy.learners.protocol import Takes
-from understudy.messages import list_some
+from understudy.messages import HOW_TO_EMBED, list_some
 
 HELD_OUT_SHARE: Final = 0.2  # of the pool, if there is no test set
 MAX_CLASSES_NAMED: Final = 5  # in one line
+HOW_TO_LABEL: Final = "give them with the items: y beside X in an .npz, a column `label`, or a folder for each class"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +56,9 @@ class Bench:
         if any(number for number, _ in left_out):
             said = " and ".join(f"{number:,} that {why}" for number, why in left_out if number)
             notes.append(f"items left out: {said}")
+        absent = np.setdiff1d(np.arange(self.n_classes), self.test_labels)
+        if len(absent):
+            notes.append(untested_line([self.pool.classes[label] for label in absent]))
         unseen = np.setdiff1d(self.test_labels, self.truth)
         if len(unseen):
             names = list_some((self.pool.classes[label] for label in unseen), MAX_CLASSES_NAMED)
@@ -71,6 +76,8 @@ class Bench:
             for values in (part.features, part.labels, pixels):
                 if values is not None:
                     found.update(np.ascontiguousarray(values).view(np.uint8).data)
+            if part.features is None and isinstance(part.items, Texts):
+                found.update(repr(part.items.texts).encode("utf-8", "surrogatepass"))
         return found.hexdigest()[:16]
 
 
@@ -102,7 +109,7 @@ def bench_of(dataset: Dataset, seed: int = 0) -> Bench:
 
 def _labelled_part(part: Pool, called: str) -> Pool:
     if not part.is_labelled.any():
-        raise UnderstudyError(f"the {called} has no labels, but a comparison needs them; pass labels with the items")
+        raise UnderstudyError(f"the {called} has no labels, but a comparison needs them; {HOW_TO_LABEL}")
     return part if part.is_labelled.all() else part.take(np.flatnonzero(part.is_labelled))
 
 
@@ -112,6 +119,8 @@ def inputs_of(part: Pool, takes: Takes) -> Any:
         return list(part.ids)
     if takes == "images":
         return part.pixels()
+    if takes == "items":
+        return part.raw_items()
     if part.features is None:
-        raise UsageError("this learner needs features, but there are none; compute them with: understudy embed")
+        raise UsageError(f"this learner needs features, but there are none; {HOW_TO_EMBED}")
     return part.features

@@ -1,10 +1,11 @@
 """Comparisons of strategies by simulated labelling on one data set, stored round by round."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,16 +15,29 @@ from understudy.data.pool import Dataset
 from understudy.data.sources import load
 from understudy.errors import UnderstudyError, UsageError
 from understudy.experiments.bench import Bench, bench_of
+from understudy.experiments.conditions import PICKS_OF
+from understudy.experiments.curves_card import draw_comparison
 from understudy.experiments.grid import Engine, Task, carry_out, default_jobs, on_this_machine, units_of
-from understudy.experiments.plan import Plan, Protocol, default_schedule, parse_schedule
-from understudy.experiments.results import CEILING, CONTROLS, SELECTION_ONLY, Results, RoundStore
-from understudy.experiments.run import Experiment, StrategyRun, device_name, versions
-from understudy.experiments.specs import check_specs, code_digests, split_specs
-from understudy.learners.registry import make_learner
-from understudy.loop import needs_no_learner
+from understudy.experiments.oracle import check_oracle
+from understudy.experiments.picks_file import read_picks, replayed_rows
+from understudy.experiments.plan import Plan, Protocol, Regime, default_schedule, parse_schedule, regime_of
+from understudy.experiments.provenance import commit_of, input_digests, package_versions, processor_name
+from understudy.experiments.regimes import apply_regime
+from understudy.experiments.results import CEILING, CONTROLS, ORACLE, SELECTION_ONLY, Results, RoundStore
+from understudy.experiments.run import Experiment, StrategyRun, device_name
+from understudy.experiments.specs import check_specs, code_digests, split_specs, too_large_settings
+from understudy.experiments.tracked_rounds import TrackedRounds, log_results
+from understudy.learners.protocol import Takes
+from understudy.learners.registry import FINETUNE, make_learner
+from understudy.loop import LABELS_PER_CLASS_GIVEN
 from understudy.messages import count_of
+from understudy.notebook import draw_safely
+from understudy.predictors import digest_of, predictions_for
 from understudy.strategies.protocol import Needs
 from understudy.strategies.view import Picks, PoolView
+from understudy.tracking import SafeTracker, Tracker
+
+UNSAFE: Final = re.compile(r"[^\w.]+")  # in the name of a learner that becomes the name of a folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +51,25 @@ class Comparison:
     together: int = 1
     notes: tuple[str, ...] = ()  # what one should know before it runs
 
-    def run(self, engine: Engine | None = None, jobs: int | None = None, progress: bool = True) -> "Outcome":
-        """Run every round that is not stored yet. A unit that fails does not stop the others."""
+    def run(
+        self,
+        engine: Engine | None = None,
+        jobs: int | None = None,
+        progress: bool = True,
+        tracker: Tracker | None = None,
+    ) -> "Outcome":
+        """Run every round that is not stored yet. A unit that fails does not stop the others.
+
+        A `tracker` is given every round once, and the tables at the end; its failures cost nothing but a warning.
+        """
         if engine is None:
             engine = on_this_machine(jobs or default_jobs(self.task.experiment.device))
-        failed = carry_out(self.task, engine, progress)
+        if tracker is None:
+            failed = carry_out(self.task, engine, progress)
+        else:
+            safe = SafeTracker(tracker)
+            failed = carry_out(self.task, engine, progress, TrackedRounds(self.task, safe).follow)
+            log_results(self.task.store, safe)
         return Outcome(self.task.store.folder, {unit.name: what for unit, what in failed.items()})
 
     def describe(self, jobs: int | None = None, where: str | None = None) -> list[str]:
@@ -54,7 +82,8 @@ class Comparison:
         steps = ", ".join(f"{step:,}" for step in plan.schedule)
         waiting = self.task.total - self.task.stored()
         more = "" if waiting == self.task.total else f"; {waiting:,} of {self.task.total:,} rounds left"
-        first = [self.first_rows()] if plan.start == 0 else []
+        first = [", ".join(said)] if (said := plan.regime.describe()) else []
+        first += [self.first_rows()] if plan.start == 0 else []
         return [
             f"{plan.dataset}: {plan.pool_rows:,} rows to choose from, {plan.test_rows:,} to test on, "
             f"{count_of(len(plan.classes), 'class', 'classes')}",
@@ -70,21 +99,29 @@ class Comparison:
     def first_rows(self) -> str:
         """Which strategies choose their first rows themselves, if the start is not shared."""
         experiment = self.task.experiment
-        own = [
-            spec for spec in self.strategies if needs_no_learner(experiment.make(spec, 0).needs) and spec != "random"
-        ]
+        begins_with = "no labels" if experiment.predictions is None else "predictions and no labels"
+        own = [spec for spec in self.strategies if experiment.can_start(spec)]
         others = "the others start from the same random rows" if own else "all start from the same random rows"
-        return "no labels to start from: " + (f"{', '.join(own)} choose their first rows, {others}" if own else others)
+        return f"{begins_with} to start from: " + (
+            f"{', '.join(own)} choose their first rows, {others}" if own else others
+        )
 
 
 @dataclass(frozen=True)
 class Outcome:
+    """What a run of a comparison leaves: the folder with its results, and which units failed."""
+
     folder: Path
     failed: dict[str, str]  # unit -> what went wrong
 
     @property
     def results(self) -> Results:
+        """What is stored in the folder by now."""
         return Results.open(self.folder)
+
+    def _repr_html_(self) -> str | None:
+        failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
+        return draw_safely(lambda: draw_comparison(self.results.curves(), *failed, f"stored in {self.folder}"))
 
 
 def compare(
@@ -101,13 +138,25 @@ def compare(
     together: int | None = None,
     controls: bool = True,
     start: int | None = None,
+    predictions: Any = None,
+    imbalance: float | None = None,
+    wrong: float | None = None,
+    duplicates: float | None = None,
+    oracle: bool = False,
 ) -> Comparison:
     """A comparison of strategies on a data set, ready to run, or to resume if `out` holds part of it.
 
     Strategies and schedule may be strings, as on the command line: "margin,badge(bias=True)", "600,1000:5000:1000".
     By default the results go to comparisons/DATASET. With `start=0` every strategy that can choose without a
     learner chooses its own first rows, and the others share random ones. Otherwise all share their first labels.
+    With `predictions` of a model that one has already (an array, a file, a function, or its `module:name`) nothing is
+    shared either, and those that need only predictions choose by them until the first training.
+
+    `imbalance` thins the pool until its largest class is so many times its smallest, `duplicates` is the share of
+    near-copies in the pool, and `wrong` the probability that an answer is wrong. `oracle` adds a run that looks at
+    labels: what is left to win.
     """
+    regime = Regime(imbalance, wrong, duplicates)
     if protocol not in (None, "paper", "small"):
         raise UsageError(f"protocol must be 'paper' or 'small', or give a schedule; got {protocol!r}")
     if schedule is not None and protocol is not None:
@@ -120,29 +169,56 @@ def compare(
         schedule = parse_schedule(schedule)
     repeats, seed = check_whole_number("repeats", repeats, 1), check_whole_number("seed", seed, 0)
     if taken := [name for name in CONTROLS if name in strategies]:
-        raise UsageError(f"{taken[0]} is a control and always runs; leave it out of the strategies")
+        when = "runs where --oracle (oracle=True) asks for it" if taken[0] == ORACLE else "always runs"
+        raise UsageError(f"{taken[0]} is a control and {when}; leave it out of the strategies")
     wanted = check_specs(strategies)
-    bench = bench_of(load(source), seed)
-    make_learner(learner, device)  # raises if there is no such learner or device
-    steps = default_schedule(protocol, len(bench.pool), bench.n_classes, start) if schedule is None else schedule
-    plan = plan_of(bench, learner, steps, seed, start)
-    experiment = Experiment(plan, bench, device)
+    original = bench_of(load(source), seed)
+    takes = make_learner(learner, device).takes  # raises if there is no such learner or device
+    bench, rows = apply_regime(original, regime, seed)
+    _check_copies(regime, learner, takes)
+    start = 0 if predictions is not None else start
+    given = None if predictions is None else predictions_for(original.pool, original.pool.classes, predictions)
+    first = 1 if given is None else LABELS_PER_CLASS_GIVEN  # of each class, at the first training
+    usual = default_schedule(protocol, len(bench.pool), bench.n_classes, start, first)
+    steps = usual if schedule is None else schedule
+    plan = replace(plan_of(bench, learner, steps, seed, start), digest=original.digest(), regime=regime)
+    if given is not None:
+        plan = replace(plan, predictions=digest_of(given))
+        given = given[rows]  # a near-copy is predicted as what it is a copy of
+    experiment = Experiment(plan, bench, device, predictions=given)
+    if oracle:
+        check_oracle(plan, bench.pool)
     StrategyRun.begin(experiment, CEILING, 0)  # raises if the pool lacks what the learner needs
     for spec in wanted:
         _check_playable(experiment, spec)
     named = "own schedule" if schedule is not None else f"protocol {protocol or _protocol_of(plan)}"
     if start == 0 and schedule is None and protocol is None:
-        named = "doubling from one label per class"
+        named = f"doubling from {'one label' if given is None else f'{first} labels'} per class"
     return _prepare(
         experiment,
-        RoundStore(Path(out) if out is not None else Path("comparisons") / (Path(_source_name(source)).stem or "pool")),
+        RoundStore(Path(out) if out is not None else Path("comparisons") / _folder_name(source, regime)),
         strategies=wanted,
-        controls=CONTROLS if controls else (),
+        controls=[name for name in CONTROLS if (oracle if name == ORACLE else controls)],
         repeats=repeats,
         together=together,
         protocol=named,
-        source=_source_name(source),
+        data=source,
+        predictions=predictions,
     )
+
+
+def _folder_name(source: Any, regime: Regime) -> str:
+    """The name of the folder of a comparison that was given none."""
+    name = Path(_source_name(source)).stem or "pool"
+    return "-".join([name, *(setting + value for setting, value in regime.texts.items())])
+
+
+def _check_copies(regime: Regime, learner: str, takes: Takes) -> None:
+    if regime.duplicates is not None and takes == "ids":
+        raise UsageError(
+            f"{learner} knows items by their identities, and copies have new ones; leave out --duplicates, or use a "
+            "learner that takes features"
+        )
 
 
 def _check_playable(experiment: Experiment, spec: str) -> None:
@@ -181,7 +257,9 @@ def _prepare(
     repeats: int,
     together: int | None,
     protocol: str,
-    source: str,
+    data: Any,
+    predictions: Any = None,
+    picks: str | Path | None = None,
 ) -> Comparison:
     """Write the settings into the folder, and list the units to run."""
     before = store.settings if (store.folder / "experiment.json").exists() else {}
@@ -191,11 +269,12 @@ def _prepare(
         together = repeats if experiment.device.startswith("cuda") else 1
     together = check_whole_number("together", together, 1)
     own = [experiment.plan.learner, *(strategies if experiment.maker is None else ())]
-    code = code_digests(own)
+    code = code_digests([name for name in own if not name.startswith(FINETUNE)])
+    inputs = before.get("inputs") or input_digests(data=data, predictions=predictions, picks=picks)
     notes = store.begin(
         experiment.plan,
         {
-            "source": source,
+            "source": _source_name(data),
             "protocol": protocol,
             "strategies": list(strategies),
             "repeats": repeats,
@@ -203,12 +282,19 @@ def _prepare(
             "together": together,
             "largest_class": experiment.bench.largest_class,
             "devices": [device_name(experiment.device)],
-            "versions": [f"{name} {versions()[name].partition('+')[0]}" for name in ("understudy", "torch", "numpy")],
+            "processors": [processor_name()],
+            "versions": package_versions(),
+            "commits": [commit_of()],
+            **({"inputs": inputs} if inputs else {}),
             **({"code": code} if code else {}),
+            **({"predictions_from": _source_name(predictions)} if predictions is not None else {}),
+            **({"picks_from": str(picks)} if picks is not None else {}),
         },
     )
     units = units_of([*strategies, *controls], range(repeats), together)
-    notes = [*experiment.bench.notes(), *notes]
+    rows = experiment.plan.pool_rows
+    large = [line for spec in strategies if experiment.maker is None for line in too_large_settings(spec, rows)]
+    notes = [*experiment.bench.notes(), *large, *notes]
     return Comparison(Task(experiment, store, units), strategies, repeats, protocol, together, tuple(notes))
 
 
@@ -219,7 +305,9 @@ def _protocol_of(plan: Plan) -> str:
 def _source_name(source: Any) -> str:
     if isinstance(source, Dataset):
         return source.name
-    return str(source) if isinstance(source, str | Path) else type(source).__name__
+    if isinstance(source, str | Path):
+        return str(source)
+    return str(getattr(source, "__qualname__", type(source).__name__))  # a function's own name
 
 
 # -- replaying picks with another learner -----------------------------------------------------------------------
@@ -259,18 +347,25 @@ def replay(
     out: str | Path | None = None,
     device: str = defaults.DEVICE,
     together: int | None = None,
+    picks: str | Path | None = None,
 ) -> Comparison:
-    """The stored picks of a comparison, judged by another learner, in a separate folder: DIR/replay-LEARNER."""
+    """The stored picks of a comparison, judged by another learner, in a separate folder: DIR/replay-LEARNER.
+
+    `picks` is the file that `understudy picks` wrote, if the folder was kept without them.
+    """
     results = Results.open(folder)
     before = results.settings["plan"]
     make_learner(learner, device)
-    bench = bench_of(load(source if source is not None else results.settings["source"]), before["seed"])
-    plan = plan_of(bench, learner, before["schedule"], before["seed"], before.get("start"))
-    if plan.digest != before["digest"]:
+    original = bench_of(load(source if source is not None else results.settings["source"]), before["seed"])
+    if original.digest() != before["digest"]:
         raise UsageError(
             f"the items of {source or results.settings['source']} have changed since {folder} was made; "
             "pass the data set it was made with: --data"
         )
+    regime = regime_of(before)
+    bench, _ = apply_regime(original, regime, before["seed"])
+    plan = plan_of(bench, learner, before["schedule"], before["seed"], before.get("start"))
+    plan = replace(plan, digest=before["digest"], regime=regime)
     # A replay judges the picks alone, so a system that changes training and its "selection only" are the same.
     names = [name for name in results.strategies if name != CEILING and not name.endswith(SELECTION_ONLY)]
     finished = {name: _finished_repeats(results, name, plan) for name in names}
@@ -278,13 +373,14 @@ def replay(
     repeats = min((finished[name] for name in names), default=0)
     if not repeats:
         raise UnderstudyError(f"no run in {folder} has finished yet; finish its comparison first")
-    picks = {
-        (name, repeat): tuple(np.concatenate(results.picks(name, repeat)).tolist())
+    stored = read_picks(results, None if picks is None else Path(picks))
+    recorded = {
+        (name, repeat): replayed_rows(stored, name, repeat, plan.schedule[-1])
         for name in names
         for repeat in range(repeats)
     }
-    target = Path(out) if out is not None else Path(folder) / f"replay-{learner.replace(':', '-')}"
-    experiment = replace(Experiment(plan, bench, device), maker=RecordedStrategies(picks))
+    target = Path(out) if out is not None else Path(folder) / f"replay-{UNSAFE.sub('-', learner)}"
+    experiment = replace(Experiment(plan, bench, device), maker=RecordedStrategies(recorded))
     return _prepare(
         experiment,
         RoundStore(target),
@@ -292,8 +388,9 @@ def replay(
         controls=(CEILING,),
         repeats=repeats,
         together=together,
-        protocol=f"picks of {results.settings['plan']['learner']}",
-        source=_source_name(source) if source is not None else results.settings["source"],
+        protocol=PICKS_OF + str(before["learner"]),
+        data=source if source is not None else results.settings["source"],
+        picks=picks,
     )
 
 

@@ -12,17 +12,24 @@ import numpy as np
 from jaxtyping import Float
 
 from understudy.errors import UnderstudyError
+from understudy.experiments.metrics import ACCURACY, Metric, metric_named
 
 CEILING: Final = "ceiling"  # the learner with all labels
 OFTEN: Final = "margin_x10"  # margin, retrained ten times as often
-# Shown with the strategies, never compared with them: they had more labels, or more trainings.
-CONTROLS: Final = (OFTEN, CEILING)
+ORACLE: Final = "oracle"  # a choice that looks at labels
+# Shown with the strategies, never compared with them: they had more labels or trainings, or saw labels.
+CONTROLS: Final = (OFTEN, ORACLE, CEILING)
+# What those of them with curves are, in a sentence.
+CONTROL_WORDS: Final = {
+    OFTEN: f"{OFTEN} is margin retrained ten times as often",
+    ORACLE: f"{ORACLE} is a choice that looks at labels",
+}
 SELECTION_ONLY: Final = " (selection only)"  # picks of a system that changes training, judged by the common learner
 
 
 @dataclass(frozen=True)
 class Curves:
-    """The accuracies of each strategy, (repeats, rounds).
+    """The values of a metric, usually accuracy, for each strategy: (repeats, rounds).
 
     Row j of every strategy is the same repetition: the same seeds and, unless strategies chose their first rows
     themselves, the same initial labels.
@@ -30,36 +37,60 @@ class Curves:
 
     dataset: str
     schedule: tuple[int, ...]
-    accuracy: dict[str, np.ndarray]
+    values: dict[str, np.ndarray]
+    metric: str = ACCURACY
 
     def __post_init__(self) -> None:
-        for name, values in self.accuracy.items():
+        title = "accuracies" if self.metric == ACCURACY else f"values of {self.measure.title}"
+        for name, values in self.values.items():
             if values.ndim != 2 or values.shape[1] != len(self.schedule) or len(values) != self.repeats:
                 expected = f"({self.repeats}, {len(self.schedule)})"
-                raise UnderstudyError(f"accuracies of {name} are {values.shape}; pass {expected}, repeats by budgets")
+                raise UnderstudyError(f"{title} of {name} are {values.shape}; pass {expected}, repeats by budgets")
 
     @property
     def repeats(self) -> int:
-        return len(next(iter(self.accuracy.values())))
+        return len(next(iter(self.values.values())))
+
+    @property
+    def measure(self) -> Metric:
+        """What is measured, and whether lower is better."""
+        return metric_named(self.metric)
+
+    @property
+    def accuracy(self) -> dict[str, np.ndarray]:
+        """The values, if they are accuracies; an error otherwise."""
+        if self.metric != ACCURACY:
+            raise UnderstudyError(f"these curves of {self.dataset} are of {self.metric}, not of accuracy; use .values")
+        return self.values
+
+    def upwards(self, values: np.ndarray) -> np.ndarray:
+        """Values or differences of this metric, turned so that higher is better."""
+        return self.measure.sign * values
+
+    def _repr_html_(self) -> str | None:
+        from understudy.experiments.curves_card import draw_comparison  # which knows curves
+        from understudy.notebook import draw_safely
+
+        return draw_safely(lambda: draw_comparison(self))
 
     def area(self, strategy: str) -> np.ndarray:
-        """(repeats,): the area under each curve over its width, a mean accuracy."""
-        return area_over_width(self.accuracy[strategy], np.array(self.schedule, dtype=float))
+        """(repeats,): the area under each curve over its width, a mean of the metric."""
+        return area_over_width(self.values[strategy], np.array(self.schedule, dtype=float))
 
     def only(self, strategies: Iterable[str]) -> "Curves":
         """The curves of these strategies only, in this order."""
-        return replace(self, accuracy={name: self.of(name) for name in strategies})
+        return replace(self, values={name: self.of(name) for name in strategies})
 
     def of(self, strategy: str) -> np.ndarray:
-        """(repeats, rounds): the accuracies of a strategy; raises an error that lists the others if it is missing."""
-        if strategy not in self.accuracy:
-            raise UnderstudyError(f"{self.dataset} has no curves of {strategy!r}; it has {', '.join(self.accuracy)}")
-        return self.accuracy[strategy]
+        """(repeats, rounds): the values of a strategy; raises an error that lists the others if it is missing."""
+        if strategy not in self.values:
+            raise UnderstudyError(f"{self.dataset} has no curves of {strategy!r}; it has {', '.join(self.values)}")
+        return self.values[strategy]
 
     def first(self, n_budgets: int) -> "Curves":
         """The curves at the first `n_budgets` budgets."""
-        accuracy = {name: values[:, :n_budgets] for name, values in self.accuracy.items()}
-        return replace(self, schedule=self.schedule[:n_budgets], accuracy=accuracy)
+        values = {name: values[:, :n_budgets] for name, values in self.values.items()}
+        return replace(self, schedule=self.schedule[:n_budgets], values=values)
 
 
 class Role(IntEnum):

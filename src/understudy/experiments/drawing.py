@@ -24,7 +24,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from understudy.data.files import write_atomically
 from understudy.experiments.curves import SELECTION_ONLY
-from understudy.experiments.styles import COLOURS, FADED, MARK, Style, series_class
+from understudy.experiments.styles import COLOURS, FADED, MARK, Style, grows_by_ratios, series_class
 from understudy.experiments.tables import shorten
 
 PAGE_INCHES: Final = 7.0  # inches: two columns of a paper
@@ -172,12 +172,14 @@ def line_options(style: Style) -> dict[str, Any]:
     }
 
 
-def draw_ceiling(axes: Axes, top: float) -> None:
+def draw_ceiling(axes: Axes, top: float, text: str | None = None) -> None:
+    """A dashed line where the learner with all labels ends; `text` is its value, in % if not given."""
     low, high = axes.get_ylim()
-    axes.set_ylim(low, max(high, top + 0.07 * (top - low)))
+    axes.set_ylim(min(low, top - 0.07 * (high - top)), max(high, top + 0.07 * (top - low)))
     axes.axhline(top, color=INK, linewidth=0.9, linestyle=(0, (5, 3)), zorder=1)
+    label = f"all labels: {text or f'{top:.1f} %'}"
     axes.annotate(
-        f"all labels: {top:.1f} %", (0, top), (3, 2.5), xycoords=("axes fraction", "data"), textcoords="offset points",
+        label, (0, top), (3, 2.5), xycoords=("axes fraction", "data"), textcoords="offset points",
         fontsize=TYPE_POINTS - 0.5, color=SOFT,
     )  # fmt: skip
 
@@ -191,12 +193,6 @@ def label_axes(axes: Axes, schedule: Sequence[int], what: str, narrow: bool = Fa
     axes.set_xlabel("labels")
     axes.set_ylabel(what)
     axes.margins(x=0.025)
-
-
-def grows_by_ratios(schedule: Sequence[int]) -> bool:
-    """Whether budgets grow by ratios rather than by steps, and suit a log scale."""
-    gaps = np.diff(schedule)
-    return len(gaps) > 2 and schedule[0] > 0 and bool(gaps[-1] > 6 * gaps[0])
 
 
 def choose_ticks(schedule: Sequence[int], move_apart: float) -> list[int]:

@@ -36,6 +36,7 @@ from understudy.experiments.drawing import (
     name_the_ends,
     short_label,
 )
+from understudy.experiments.metrics import Metric, signed_text
 from understudy.experiments.styles import FADED, MARK, Style, assign_styles, series_class, shared_styles
 
 CELLS_WITH_NUMBERS: Final = 14
@@ -54,26 +55,28 @@ def draw_learning_curves(
     height: float = 2.7,
     ended: Sequence[Curves] = (),
 ) -> Figure:
-    """Test accuracy over labels, mean ± one standard deviation; a panel for each data set, ceilings dashed.
+    """Test accuracy, or another metric, over labels: mean ± one standard deviation.
 
-    `ended` are curves that end earlier. They are drawn in grey in the panel of their data set.
+    There is a panel for each data set, and ceilings are dashed. `ended` are curves that end earlier. They are drawn in
+    grey in the panel of their data set.
     """
     tops = [None] * len(of) if ceilings is None else list(ceilings)
     styles = shared_styles(of, all_strong, ended)
     figure, panels = make_panels(len(of), columns, height, list(styles))
     for axes, curves, top in zip(panels, of, tops, strict=True):
-        means = {}
+        means, measure = {}, curves.measure
         for name in _drawing_order(curves, styles):
-            values = 100 * curves.accuracy[name]
+            values = measure.scale * curves.values[name]
             means[name] = values.mean(0)
-            draw_curve(axes, curves.schedule, means[name], name, styles[name], deviation(values), most=100.0)
+            most = 100.0 if measure.is_share else np.inf
+            draw_curve(axes, curves.schedule, means[name], name, styles[name], deviation(values), most=most)
         for part in ended:
-            for name in part.accuracy if part.dataset == curves.dataset else ():
-                means[name] = 100 * part.accuracy[name].mean(0)
+            for name in part.values if part.dataset == curves.dataset else ():
+                means[name] = measure.scale * part.values[name].mean(0)
                 draw_curve(axes, part.schedule, means[name], name, styles[name])
         if top is not None:
-            draw_ceiling(axes, 100 * top)
-        label_axes(axes, curves.schedule, "test accuracy (%)", narrow=len(of) > 1)
+            draw_ceiling(axes, measure.scale * top, measure.text(top))
+        label_axes(axes, curves.schedule, measure.heading, narrow=len(of) > 1)
         _finish(axes, figure, curves, means, styles, alone=len(of) == 1)
     if len(of) > 1:
         draw_legend(figure, styles)
@@ -84,7 +87,10 @@ def draw_learning_curves(
 def draw_offset_curves(
     of: Sequence[Curves], reference: str, columns: int = 2, all_strong: bool = False, height: float = 2.7
 ) -> Figure:
-    """Accuracy minus that of the reference in the same repetition, over labels: mean ± one standard error."""
+    """Accuracy minus that of the reference in the same repetition, over labels: mean ± one standard error.
+
+    If lower is better it is the reference's value minus that of the strategy, so that above zero is better.
+    """
     styles = shared_styles(of, all_strong)
     figure, panels = make_panels(len(of), columns, height, list(styles))
     for axes, curves in zip(panels, of, strict=True):
@@ -93,16 +99,23 @@ def draw_offset_curves(
         for name in _drawing_order(curves, styles):
             if name == reference:
                 continue
-            values = 100 * (curves.accuracy[name] - curves.accuracy[reference])
+            values = curves.measure.scale * curves.upwards(curves.values[name] - curves.values[reference])
             means[name] = values.mean(0)
             draw_curve(
                 axes, curves.schedule, means[name], name, styles[name], deviation(values) / math.sqrt(len(values))
             )
-        label_axes(axes, curves.schedule, f"accuracy minus {reference} (points)", narrow=len(of) > 1)
+        label_axes(axes, curves.schedule, difference_words(curves.measure, reference), narrow=len(of) > 1)
         _finish(axes, figure, curves, means, styles, alone=len(of) == 1)
     if len(of) > 1:
         draw_legend(figure, {name: style for name, style in styles.items() if name != reference})
     return figure
+
+
+def difference_words(measure: Metric, reference: str, what: str = "") -> str:
+    """What a difference from the reference is called, so that positive is better, with its unit."""
+    unit = f" ({measure.unit})" if measure.unit else ""
+    than = f"{reference} minus this" if measure.lower_is_better else f"minus {reference}"
+    return f"{what or measure.title}{', ' if measure.lower_is_better else ' '}{than}{unit}"
 
 
 @in_house_style
@@ -126,7 +139,7 @@ def draw_over_labels(
 
 def _drawing_order(curves: Curves, styles: Mapping[str, Style]) -> list[str]:
     """Highlighted strategies last, so that they lie on top."""
-    return sorted(curves.accuracy, key=lambda name: (styles[name].strong, curves.area(name).mean()))
+    return sorted(curves.values, key=lambda name: (styles[name].strong, curves.upwards(curves.area(name)).mean()))
 
 
 def deviation(values: Float[np.ndarray, "r b"]) -> Float[np.ndarray, "b"]:
@@ -154,9 +167,13 @@ def _finish(
 
 @in_house_style
 def draw_differences(
-    means: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], ranked: Sequence[str], what: str
+    means: Mapping[str, float],
+    intervals: Mapping[str, tuple[float, float]],
+    ranked: Sequence[str],
+    what: str,
+    decimals: int = 2,
 ) -> Figure:
-    """A difference for each strategy with its interval, in points; the best on top."""
+    """A difference for each strategy with its interval; positive is better, and the best on top."""
     styles = assign_styles(ranked)
     names = sorted(means, key=lambda name: means[name])
     figure = Figure(figsize=(PAGE_INCHES, 0.75 + 0.2 * len(names)), layout="constrained")
@@ -168,16 +185,17 @@ def draw_differences(
         if np.isfinite([low, high]).all():
             axes.plot([low, high], [place, place], color=style.colour, linewidth=1.4, gid=f"{series_class(name)}-bar")
         axes.plot([means[name]], [place], gid=f"{series_class(name)}-dot", **mark)
-        label, across = _interval_label(means[name], low, high), axes.get_yaxis_transform()
+        label, across = _interval_label(means[name], low, high, decimals), axes.get_yaxis_transform()
         axes.text(1.01, place, label, transform=across, va="center", color=SOFT, fontsize=TYPE_POINTS - 0.5)
     name_rows(axes, names)
     axes.set_xlabel(what)
     return figure
 
 
-def _interval_label(mean: float, low: float, high: float) -> str:
-    interval = f"  [{low:+.2f}, {high:+.2f}]" if np.isfinite([low, high]).all() else ""
-    return f"{mean:+.2f}{interval}".replace("-", "−")
+def _interval_label(mean: float, low: float, high: float, decimals: int = 2) -> str:
+    middle, start, end = (signed_text(value, decimals) for value in (mean, low, high))
+    interval = f"  [{start}, {end}]" if np.isfinite([low, high]).all() else ""
+    return f"{middle}{interval}".replace("-", "−")
 
 
 @in_house_style

@@ -26,12 +26,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from understudy.errors import UnderstudyError
-from understudy.experiments.results import CEILING, OFTEN, Round, RoundStore, file_name, name_write_errors
+from understudy.experiments.results import CEILING, OFTEN, ORACLE, Round, RoundStore, file_name, name_write_errors
 from understudy.experiments.run import Experiment, Unit, play
+from understudy.own_code import describe_error, place_of
 
 UnitOutcome = Literal["done", "busy"] | str  # or one line of error
 LOCK_FOLDER: Final = "locks"
+ERROR_FOLDER: Final = "errors"
 SECONDS_BETWEEN_LOOKS: Final = 0.5
+SECONDS_BETWEEN_FOLLOWS: Final = 5.0
 GUARD_ADVICE: Final = "put the script's code under `if __name__ == '__main__':`, or pass jobs=1"
 SECONDS_TO_END: Final = 5.0  # before a process is killed
 
@@ -101,27 +104,46 @@ def units_of(strategies: Sequence[str], repeats: Sequence[int], together: int) -
     blocks = [tuple(repeats[i : i + together]) for i in range(0, len(repeats), together)]
     # All strategies finish a repetition before any starts the next, so that partial results are comparable.
     units = [Unit(strategy, block) for block in blocks for strategy in strategies]
-    longest = {OFTEN: 0, CEILING: 1}
-    return tuple(sorted(units, key=lambda unit: (unit.repeats, longest.get(unit.strategy, 2))))
+    longest = {OFTEN: 0, ORACLE: 1, CEILING: 2}
+    return tuple(sorted(units, key=lambda unit: (unit.repeats, longest.get(unit.strategy, len(longest)))))
 
 
-def carry_out(task: Task, engine: Engine, progress: bool = True) -> dict[Unit, str]:
-    """Run all units, with a progress bar and the remaining time."""
+def carry_out(
+    task: Task, engine: Engine, progress: bool = True, follow: Callable[[], None] | None = None
+) -> dict[Unit, str]:
+    """Run all units, with a progress bar and the remaining time; `follow` is called as rounds are stored."""
     task.store.check()  # a corrupt file is found now, not after hours of work
     with _progress_bar(task) if progress else _no_progress() as report_progress:
+        report = report_progress if follow is None else _with_follower(report_progress, follow)
         try:
-            failed = engine(task, report_progress)
+            failed = engine(task, report)
         except BaseException:
             with suppress(UnderstudyError):  # the error that stopped the work is the one to show
                 task.store.merge()
             raise
         report_progress()
+        if follow is not None:
+            follow()
     try:
         task.store.merge()
     except UnderstudyError:
         if not failed:  # otherwise the lines of failed units would be lost; opening the results raises this one again
             raise
     return failed
+
+
+def _with_follower(report_progress: Callable[[], None], follow: Callable[[], None]) -> Callable[[], None]:
+    """Report progress, and now and then let somebody follow: looking at all rounds takes a moment."""
+    last = time.monotonic()
+
+    def report() -> None:
+        nonlocal last
+        report_progress()
+        if time.monotonic() - last > SECONDS_BETWEEN_FOLLOWS:
+            follow()
+            last = time.monotonic()
+
+    return report
 
 
 def on_this_machine(jobs: int) -> Engine:
@@ -234,23 +256,28 @@ def play_unit(task: Task, unit: Unit, report_progress: Callable[[], None] | None
                     report_progress()
     except Timeout:
         return "busy"
-    except UnderstudyError as error:
-        return str(error)
     except Exception as error:
         return note_failure(task.store.folder, unit, error)
     return "done"
 
 
 def note_failure(folder: Path, unit: Unit, error: Exception) -> str:
-    """What went wrong, in one line; the traceback is kept in a file for debugging."""
-    path = folder / "errors" / f"{file_name(unit.strategy)}-{unit.repeats[0]}.txt"
-    first = str(error).splitlines()[0] if str(error) else "no message"
+    """What went wrong, in one line; the traceback is kept in a file, which also tells a failed unit from a missing one.
+
+    An error that says what to do is its own line.
+    """
+    path = folder / ERROR_FOLDER / f"{file_name(unit.strategy)}-{unit.repeats[0]}.txt"
+    kept = f"traceback in {path}"
     try:
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(traceback.format_exception(error)))
     except OSError as fault:
-        return f"{type(error).__name__}: {first} (its traceback cannot be written to {path}: {fault.strerror})"
-    return f"{type(error).__name__}: {first} (traceback in {path})"
+        kept = f"its traceback cannot be written to {path}: {fault.strerror}"
+    if isinstance(error, UnderstudyError):
+        return describe_error(error)
+    first = str(error).splitlines()[0] if str(error) else "no message"
+    place = place_of(error)  # the line of somebody's own strategy or learner, if it was there
+    return f"{type(error).__name__}: {first} ({f'{place}; ' if place else ''}{kept})"
 
 
 # A process receives its task once; units follow one by one.

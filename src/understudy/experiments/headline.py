@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from understudy.experiments.curves import Curves
+from understudy.experiments.metrics import ACCURACY
 from understudy.experiments.statistics import (
     MIN_REPEATS_TESTED,
     SIGNIFICANCE_LEVEL,
@@ -33,15 +34,16 @@ class Headline:
 def headline(found: Findings) -> Headline:
     """Which strategy did best over all budgets, and what random needed; claims only what the repetitions support."""
     shown = found.contestants
-    names = [name for name in found.best_first if name in shown.accuracy]
+    names = [name for name in found.best_first if name in shown.values]
     best, last = names[0], shown.schedule[-1]
-    accuracy = _percent(shown, best)
+    accuracy, measure = _last_value(shown, best), shown.measure
+    what = "" if measure.name == ACCURACY else f"a {measure.title} of "
     numbers = [(accuracy, f"{best} with {last:,} labels")]
-    sentence = f"{best} reached {accuracy} with {last:,} labels"
+    sentence = f"{best} reached {what}{accuracy} with {last:,} labels"
     if best == RANDOM and len(names) > 1:
-        sentence = f"Nothing did better than random: {accuracy} with {last:,} labels"
+        sentence = f"Nothing did better than random: {what}{accuracy} with {last:,} labels"
     elif RANDOM in names and len(names) > 1:
-        theirs, times = _percent(shown, RANDOM), _ratio(shown, best)
+        theirs, times = _last_value(shown, RANDOM), _ratio(shown, best)
         if shown.repeats == 1:
             sentence += f", random {theirs}; a single repetition is too few to compare them"
         elif not _leads(_lead_over_random(found, best)):
@@ -52,7 +54,7 @@ def headline(found: Findings) -> Headline:
             sentence += f"; to reach {theirs}, random needed {times:.1f} times as many as {best}"
             numbers.append((f"{times:.1f} ×", f"as many labels for random to reach {theirs}"))
     if found.ceiling is not None:
-        numbers.append((f"{100 * found.ceiling.mean():.1f} %", "with all labels: the ceiling"))
+        numbers.append((measure.text(found.ceiling.mean()), "with all labels: the ceiling"))
     numbers.append((str(shown.repeats), "repetition" if shown.repeats == 1 else "repetitions"))
     return Headline(f"{sentence}.", tuple(_verdicts(found, names)), tuple(numbers))
 
@@ -68,12 +70,12 @@ def _leads(over_random: PairedComparison) -> bool:
     return above and (over_random.p_holm is None or over_random.p_holm < SIGNIFICANCE_LEVEL)
 
 
-def _percent(curves: Curves, name: str) -> str:
-    return f"{100 * curves.of(name)[:, -1].mean():.1f} %"
+def _last_value(curves: Curves, name: str) -> str:
+    return curves.measure.text(curves.of(name)[:, -1].mean())
 
 
 def _ratio(curves: Curves, best: str) -> float | None:
-    """How many times as many labels random needed to reach its final accuracy."""
+    """How many times as many labels random needed to reach its final value."""
     target = float(curves.of(RANDOM)[:, -1].mean())
     own, theirs = labels_to_reach(curves, best, target), labels_to_reach(curves, RANDOM, target)
     if own is None or theirs is None or not curves.schedule[0] < own:
@@ -84,19 +86,22 @@ def _ratio(curves: Curves, best: str) -> float | None:
 def _verdicts(found: Findings, names: list[str]) -> list[str]:
     """What can and cannot be concluded, and the rank of our own strategies."""
     curves, best, said = found.contestants, names[0], []
+    measure = curves.measure
+    unit = f" {measure.unit}" if measure.unit else ""
+    most, more = ("smallest", "less") if measure.lower_is_better else ("largest", "more")
     bracketed = ", 95 % intervals in brackets" if curves.repeats > 1 else ""
     if len(names) > 1:
-        behind = points_text(paired_difference(curves.area(best) - curves.area(names[1])))
+        ahead = paired_difference(curves.upwards(curves.area(best) - curves.area(names[1])))
         said.append(
-            f"Of {len(names)} strategies {best} has the largest area under its curve, "
-            f"{behind} points more than {names[1]}{bracketed}."
+            f"Of {len(names)} strategies {best} has the {most} area under its curve, "
+            f"{points_text(ahead, measure)}{unit} {more} than {names[1]}{bracketed}."
         )
     if RANDOM in names[2:]:
         lead, test = _lead_over_random(found, best), ""
         if lead.p_holm is not None:
             verdict = "significant" if lead.p_holm < SIGNIFICANCE_LEVEL else "not significant"
             test = f": {verdict}, p = {p_text(lead.p_holm)} (signed ranks, Holm)"
-        said.append(f"Its lead over random is {points_text(lead.area)} points{test}.")
+        said.append(f"Its lead over random is {points_text(lead.area, measure)}{unit}{test}.")
     if curves.repeats < MIN_REPEATS_TESTED:
         repetitions = count_of(curves.repeats, "repetition")
         said.append(f"With {repetitions} no significance is claimed; that takes {MIN_REPEATS_TESTED} or more.")
@@ -105,7 +110,7 @@ def _verdicts(found: Findings, names: list[str]) -> list[str]:
     for name in ("understudy", "surrogate"):
         if name in names[1:]:
             place = _ordinal(names.index(name) + 1)
-            said.append(f"{name} is {place}: {_percent(curves, name)} with {curves.schedule[-1]:,} labels.")
+            said.append(f"{name} is {place}: {_last_value(curves, name)} with {curves.schedule[-1]:,} labels.")
     return said
 
 

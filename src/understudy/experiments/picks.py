@@ -1,23 +1,23 @@
 """The picks of strategies: their first items, classes, and position in the pool."""
 
-import base64
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float, Int
-from PIL import Image
 
 from understudy.data.faults import ItemFault
+from understudy.data.images import thumbnail_uri
 from understudy.data.items import make_printable
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError
 from understudy.experiments.bench import bench_of
 from understudy.experiments.curves import CEILING
+from understudy.experiments.plan import regime_of
+from understudy.experiments.regimes import apply_regime
 from understudy.experiments.results import Results
 
 IMAGES_PER_STRATEGY: Final = 24  # shown
@@ -46,8 +46,10 @@ def pool_of(results: Results, dataset: Dataset | None) -> tuple[Pool | None, str
         return None, "The data set was not available when this page was made, so its items and their map are not shown."
     plan = results.settings.get("plan", {})
     try:
-        bench = bench_of(dataset, int(plan.get("seed", 0)))
-        same = len(bench.pool) == plan.get("pool_rows") and bench.digest() == plan.get("digest")
+        seed = int(plan.get("seed", 0))
+        original = bench_of(dataset, seed)
+        bench, _ = apply_regime(original, regime_of(plan), seed)
+        same = len(bench.pool) == plan.get("pool_rows") and original.digest() == plan.get("digest")
     except UnderstudyError:
         same = False
     if not same:
@@ -99,23 +101,12 @@ def _item_for_page(pool: Pool, row: int, right: bool | None) -> PickedItem:
         return PickedItem(name, label, right)
     if isinstance(found, str):
         return PickedItem(name, label, right, text=_shorten(found))
-    return PickedItem(name, label, right, image=_thumbnail(found))
+    return PickedItem(name, label, right, image=thumbnail_uri(found, THUMBNAIL_PIXELS))
 
 
 def _shorten(text: str) -> str:
     line = make_printable(" ".join(text.split()))
     return line if len(line) <= LETTERS_PER_TEXT else line[: LETTERS_PER_TEXT - 1].rstrip() + "…"
-
-
-def _thumbnail(image: Image.Image) -> str:
-    """A small picture as a data URI."""
-    small = image.convert("RGB")
-    small.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
-    file = BytesIO()
-    # Drawings with few colours stay sharp as PNG; a photograph as PNG would be four times as large.
-    tiny = small.width * small.height <= 32 * 32
-    small.save(file, "PNG" if tiny else "JPEG", **({"optimize": True} if tiny else {"quality": 82}))
-    return f"data:image/{'png' if tiny else 'jpeg'};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def class_counts(

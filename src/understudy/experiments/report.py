@@ -2,41 +2,57 @@
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
+from markupsafe import Markup
 from rich.table import Table
 
-from understudy.data.files import write_atomically
 from understudy.data.pool import Dataset
 from understudy.data.sources import load
 from understudy.errors import UnderstudyError
-from understudy.experiments import picks, tables
-from understudy.experiments.curves import CONTROLS
-from understudy.experiments.headline import Headline, headline
-from understudy.experiments.report_sections import SECTIONS, Material, Section
+from understudy.experiments import cost_tables, picks, tables
+from understudy.experiments.charts import chart_data, chart_set
+from understudy.experiments.conditions import PICKS_OF
+from understudy.experiments.curves import CONTROLS, ORACLE
+from understudy.experiments.figure_files import NO_FIGURES, has_matplotlib, make_folders, write_tables
+from understudy.experiments.headline import headline
+from understudy.experiments.labels_needed import labels_needed
+from understudy.experiments.metrics import ACCURACY
+from understudy.experiments.pages import DRAWS, SORTS, chips_of, write_page
+from understudy.experiments.plan import regime_of
+from understudy.experiments.report_sections import SECTIONS, Material, Section, by_another_metric
 from understudy.experiments.results import Results
-from understudy.experiments.styles import COLOURS, Style, series_class
 from understudy.experiments.summary import Summary, summarise
-from understudy.messages import count_of, install_command
+from understudy.messages import count_of
 
 PAGE: Final = "report.html"
-SIGNS: Final = dict(zip("os^DvPX><*pdh1+|_", "●■▲◆▼✚✖▶◀★⬟♦⬢⅄+|–", strict=True))  # markers as characters
-NO_FIGURES: Final = f"Figures need matplotlib: {install_command('plot')}, then run the report again."
 
 
-def publish(results: Results, data: str | None = None, width: int = 100) -> Iterator[Table | str]:
+def publish(
+    results: Results,
+    data: str | None = None,
+    width: int = 100,
+    metrics: Sequence[str] = (ACCURACY,),
+    targets: Sequence[float] | None = None,
+) -> Iterator[Table | str]:
     """Write the report of a comparison; yield what a terminal of this width shows: table, notes, and the page's path.
 
-    The table comes first, since figures take a while. `data` is where the data set is, if it has moved.
+    The tables come first, since figures take a while: one for each of `metrics`. `data` is where the data set is, if it
+    has moved. With `targets`, values of the first metric, there is also a table of the labels needed for them.
     """
-    summary = summarise(results)
-    if (found := summary.findings) is not None:
-        yield tables.comparison_table(found.curves, ceiling=found.ceiling, comparisons=found.comparisons, width=width)
-    yield from summary.notes
-    yield f"report: {write_report(results, find_dataset(results, data), summary=summary)}"
+    summaries = [summarise(results, metric) for metric in metrics]
+    for one in summaries:
+        if (found := one.findings) is not None:
+            yield tables.comparison_table(
+                found.curves, ceiling=found.ceiling, comparisons=found.comparisons, width=width, failed=found.failed
+            )
+    if targets is not None and (found := summaries[0].findings) is not None:
+        yield from cost_tables.needed_tables(found.curves, labels_needed(found.curves, targets), width)
+    yield from summaries[0].notes
+    dataset = find_dataset(results, data)
+    yield f"report: {write_report(results, dataset, summary=summaries[0], targets=targets, others=summaries[1:])}"
 
 
 def write_report(
@@ -45,35 +61,56 @@ def write_report(
     *,
     summary: Summary | None = None,
     with_figures: bool | None = None,
+    targets: Sequence[float] | None = None,
+    others: Sequence[Summary] = (),
 ) -> Path:
     """Write DIR/report.html, figures/ and tables/ of a comparison, finished or not; with the data set, its items too.
 
-    `summary` is the output of `summarise`, if it was computed already. Figures are drawn if matplotlib
+    `summary` is the output of `summarise`, if it was computed already or is by another metric than accuracy; `others`
+    are summaries by further metrics, whose tables are added. `targets` are values of the metric for which the labels
+    needed are given. Figures are drawn if matplotlib
     is installed, unless `with_figures` says otherwise.
     """
     summary = summarise(results) if summary is None else summary
-    for name in ("figures", "tables"):
-        try:
-            (results.folder / name).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UnderstudyError(f"cannot write to {results.folder}: {error.strerror}; free some space") from error
-    said, chips, notes = None, [], list(summary.notes)
+    make_folders(results.folder)
+    said, chips, notes, charts = None, [], list(summary.notes), Markup()
     sections: list[Section] = []
     missing: list[str] = []
     if summary.findings is not None:
         pool, why = picks.pool_of(results, dataset)
-        draws = _has_matplotlib() if with_figures is None else with_figures
-        material = Material(results, summary.findings, pool, draws)
+        draws = has_matplotlib() if with_figures is None else with_figures
+        material = Material(results, summary.findings, pool, draws, targets)
         notes += [NO_FIGURES] * (not draws)
         said = headline(summary.findings)
         made = [make(material) for make in SECTIONS]
+        made += [by_another_metric(one.findings) for one in others if one.findings is not None]
         sections = [one for one in made if isinstance(one, Section) and one]
         missing = list(dict.fromkeys([*[why] * bool(why), *(one for one in made if isinstance(one, str))]))
-        chips = [_chip(name, style) for name, style in material.styles.items()]
-        _write_tables(results.folder / "tables", sections)
-    page = _render(results, said, notes, sections, chips, missing)
-    write_atomically(results.folder / PAGE, page.encode("utf-8", "replace"))
-    return results.folder / PAGE
+        chips = chips_of(material.styles)
+        charts = chart_data(
+            [chart_set(results, summary.findings, summary.findings.curves.dataset)],
+            material.styles,
+            summary.findings.reference,
+            summary.findings.curves.metric,
+        )
+        write_tables(results.folder / "tables", [(one.key, one.grids) for one in sections])
+    return write_page(
+        results.folder / PAGE,
+        "report.html.jinja",
+        DRAWS if charts else SORTS,
+        title=f"{results.table['dataset'][0].as_py()}: what to label next",
+        dataset=results.table["dataset"][0].as_py(),
+        headline=said,
+        facts=_facts(results),
+        notes=notes,
+        sections=sections,
+        metric_title="" if summary.findings is None else summary.findings.curves.measure.title,
+        chips=chips,
+        missing=missing,
+        settings=_settings_rows(results),
+        commands=commands_to_repeat(results, _shown_as(summary, others, targets)),
+        chart_data=charts,
+    )
 
 
 def find_dataset(results: Results, data: str | None = None) -> Dataset | None:
@@ -84,48 +121,6 @@ def find_dataset(results: Results, data: str | None = None) -> Dataset | None:
         return load(results.settings["source"])
     except (KeyError, UnderstudyError, OSError):
         return None
-
-
-def _has_matplotlib() -> bool:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
-def _render(
-    results: Results,
-    said: Headline | None,
-    notes: Sequence[str],
-    sections: Sequence[Section],
-    chips: Sequence[Any],
-    missing: Sequence[str],
-) -> str:
-    loader = jinja2.PackageLoader("understudy", "experiments")
-    page = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return page.get_template("report.html.jinja").render(
-        dataset=results.table["dataset"][0].as_py(),
-        headline=said,
-        facts=_facts(results),
-        notes=notes,
-        sections=sections,
-        chips=chips,
-        missing=missing,
-        settings=_settings_rows(results),
-        commands=commands_to_repeat(results),
-    )
-
-
-def _chip(name: str, style: Style) -> dict[str, Any]:
-    colour = f"colour-{COLOURS.index(style.colour)}" if style.colour in COLOURS else "faded"
-    return {
-        "name": name,
-        "series": series_class(name),
-        "colour": colour,
-        "sign": SIGNS[style.marker],
-        "strong": style.strong,
-    }
 
 
 # The settings in words
@@ -144,8 +139,11 @@ def _facts(results: Results) -> list[str]:
         out.append(f"learner {plan['learner']}")
     if "protocol" in results.settings:
         out.append(str(results.settings["protocol"]))
+    out += regime_of(plan).describe()
     if plan.get("start") == 0:
         out.append("first rows not shared")
+    if plan.get("predictions"):
+        out.append(f"from the predictions of {results.settings.get('predictions_from', plan['predictions'])}")
     return out
 
 
@@ -173,11 +171,22 @@ def _versions(text: str | None) -> dict[str, str]:
 def _in_words(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(_in_words, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_in_words(one)}" for name, one in value.items())
+    if value is None:
+        return "none"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) and value > 9999 else str(value)
 
 
-def commands_to_repeat(results: Results) -> list[str]:
-    """The commands that reproduce the same numbers and the same page."""
+def _shown_as(summary: Summary, others: Sequence[Summary], targets: Sequence[float] | None) -> list[str]:
+    """The options of `understudy report` that give this page; none for the page by accuracy."""
+    metrics = [one.findings.curves.metric for one in (summary, *others) if one.findings is not None]
+    options = ["--metric", ",".join(metrics)] if metrics not in ([], [ACCURACY]) else []
+    return [*options, "--reach", ",".join(f"{one:g}" for one in targets)] if targets else options
+
+
+def commands_to_repeat(results: Results, shown: Sequence[str] = ()) -> list[str]:
+    """The commands that reproduce the same numbers and the same page, with these options of `understudy report`."""
     given, plan, folder = results.settings, results.settings.get("plan", {}), str(results.folder)
     parts = ["--learner", str(plan.get("learner", "modern"))]
     if given.get("device") not in (None, "cpu"):
@@ -185,25 +194,20 @@ def commands_to_repeat(results: Results) -> list[str]:
     if given.get("together", 1) > 1:
         parts += ["--together", str(given["together"])]
     parts += ["--out", folder]
-    if str(given.get("protocol", "")).startswith("picks of "):
+    page = shlex.join(["understudy", "report", folder, *shown])
+    if str(given.get("protocol", "")).startswith(PICKS_OF):
+        parts += ["--picks", str(given["picks_from"])] if "picks_from" in given else []
         from_where = str(results.folder.parent) if results.folder.name.startswith("replay-") else "DIR"
-        return [shlex.join(["understudy", "replay", from_where, *parts]), shlex.join(["understudy", "report", folder])]
+        return [shlex.join(["understudy", "replay", from_where, *parts]), page]
     head = ["understudy", "compare", str(given.get("source", plan.get("dataset", "")))]
     head += ["--strategies", ",".join(given.get("strategies", results.strategies))]
     head += ["--repeats", str(given.get("repeats", 1)), "--schedule", ",".join(map(str, plan.get("schedule", ())))]
     head += ["--seed", str(plan.get("seed", 0))]
-    head += ["--start", "0"] if plan.get("start") == 0 else []
-    head += [] if set(CONTROLS) & set(results.strategies) else ["--no-controls"]
-    return [shlex.join([*head, *parts]), shlex.join(["understudy", "report", folder])]
-
-
-# Tables as files
-
-
-def _write_tables(folder: Path, sections: Iterable[Section]) -> None:
-    """Every table of the page in Markdown and LaTeX."""
-    for section in sections:
-        for number, grid in enumerate(section.grids):
-            stem = section.key if number == 0 else f"{section.key}-{number + 1}"
-            write_atomically(folder / f"{stem}.md", tables.as_markdown(grid).encode())
-            write_atomically(folder / f"{stem}.tex", tables.as_latex(grid).encode())
+    if plan.get("predictions"):
+        head += ["--predictions", str(given.get("predictions_from", plan["predictions"]))]
+    else:
+        head += ["--start", "0"] if plan.get("start") == 0 else []
+    head += [part for name, value in regime_of(plan).texts.items() for part in (f"--{name}", value)]
+    head += ["--oracle"] if ORACLE in results.strategies else []
+    head += [] if ({*CONTROLS} - {ORACLE}) & {*results.strategies} else ["--no-controls"]
+    return [shlex.join([*head, *parts]), page]

@@ -9,11 +9,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from markupsafe import Markup
 
 from understudy.data.pool import Pool
-from understudy.experiments import picks, tables
-from understudy.experiments.curves import OFTEN, SELECTION_ONLY, Curves
+from understudy.experiments import cost_tables, picks, tables
+from understudy.experiments.curves import CONTROL_WORDS, SELECTION_ONLY, Curves
+from understudy.experiments.figure_files import PageFigure, draw_figure
+from understudy.experiments.labels_needed import LabelsNeeded, labels_needed
 from understudy.experiments.results import Results
 from understudy.experiments.statistics import MIN_REPEATS_TESTED
 from understudy.experiments.styles import Style, is_variant, shared_styles
@@ -24,13 +25,11 @@ from understudy.messages import count_of
 NO_PICKS: Final = "The picked rows were not stored, so neither they nor times per pick are shown."
 
 
-@dataclass(frozen=True)
-class PageFigure:
-    """A drawing for the page, and its caption."""
-
-    drawing: Markup
-    caption: str
-    wide: bool = True  # wider than the screen of a phone
+LEARNING_WORDS: Final = (
+    "Means and bands of one standard deviation. Point at a curve, or tap it, for its values; the names above choose "
+    "the strategies."
+)
+OFFSET_WORDS: Final = "Differences within a repetition, turned so that up is better; bands are one standard error."
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,12 @@ class Section:
     figures: tuple[PageFigure, ...] = ()
     grids: tuple[Grid, ...] = ()
     items: tuple[AskedItems, ...] = ()
+    live: tuple[str, ...] = ()  # what the page draws itself on a screen; see charts.js
+    choices: str = ""  # what a reader may choose there
+    live_words: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.figures or self.grids or self.items)
+        return bool(self.figures or self.grids or self.items or self.live)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,12 @@ class Material:
     found: Findings
     pool: Pool | None
     draws: bool
+    targets: Sequence[float] | None = None  # of the metric, for the labels needed; None: some round ones
+
+    @cached_property
+    def needed(self) -> tuple[tuple[LabelsNeeded, ...], ...]:
+        """The labels that each strategy needed for the targets; computed once, since it takes seconds."""
+        return labels_needed(self.curves, self.targets)
 
     @property
     def folder(self) -> Path:
@@ -85,17 +93,13 @@ class Material:
         """All strategies with picks of their own; a "selection only" shares those of its system."""
         return [name for name in self.found.best_first if not name.endswith(SELECTION_ONLY)]
 
-    def figure(self, key: str, caption: str, draw: Callable[[Any], Any]) -> tuple[PageFigure, ...]:
+    def figure(
+        self, key: str, caption: str, draw: Callable[[Any], Any], on_paper: bool = False
+    ) -> tuple[PageFigure, ...]:
         """Draw, store and embed a figure; nothing without matplotlib. `draw` is called with the figures module."""
         if not self.draws:
             return ()
-        from understudy.experiments import drawing, figures
-
-        drawn = draw(figures)
-        svg = drawing.as_svg(drawn)
-        drawing.save_figure(drawn, self.folder / "figures" / key, svg)
-        inline = Markup(drawing.inline_svg(drawn, key, caption, svg))  # escaped by inline_svg
-        return (PageFigure(inline, caption, bool(drawn.get_figwidth() > drawing.PHONE_INCHES)),)
+        return draw_figure(self.folder, key, caption, draw, on_paper)
 
 
 def _learning_curves(of: Material) -> Section:
@@ -107,45 +111,95 @@ def _learning_curves(of: Material) -> Section:
         return figures.draw_learning_curves([of.curves], [top], height=3.4, ended=of.found.ended_early)
 
     dashed = " Dashed: the same learner with all labels." if of.found.ceiling is not None else ""
-    often = f" {OFTEN} is margin retrained ten times as often." if OFTEN in of.curves.accuracy else ""
-    systems = [name for name in of.curves.accuracy if name + SELECTION_ONLY in of.curves.accuracy]
+    controls = "".join(f" {words}." for name, words in CONTROL_WORDS.items() if name in of.curves.values)
+    systems = [name for name in of.curves.values if name + SELECTION_ONLY in of.curves.values]
     apart = f" In grey, since they change training and are not ranked: {', '.join(systems)}." if systems else ""
-    caption = f"Test accuracy over labels, {count_of(of.curves.repeats, 'repetition')}: {band}.{dashed}{often}{apart}"
-    figure = of.figure("learning-curves", caption, draw) if len(of.curves.schedule) > 1 else ()
-    words = "" if figure or not of.draws else "There is a single budget, so there are no curves."
-    grids = [tables.comparison_grid(of.curves, ceiling=of.found.ceiling, comparisons=of.found.comparisons)]
+    measure = of.curves.measure
+    caption = (
+        f"Test {measure.title} over labels, {count_of(of.curves.repeats, 'repetition')}: {band}."
+        f"{dashed}{controls}{apart}"
+    )
+    several = len(of.curves.schedule) > 1
+    figure = of.figure("learning-curves", caption, draw, on_paper=True) if several else ()
+    words = "" if several else "There is a single budget, so there are no curves."
+    grids = [
+        tables.comparison_grid(
+            of.curves, ceiling=of.found.ceiling, comparisons=of.found.comparisons, failed=of.found.failed
+        )
+    ]
     if len(of.curves.schedule) > 1:
         grids.append(tables.savings_grid(of.curves))
-    return Section("curves", "Learning curves", "Curves", words, figure, tuple(grids))
+    return Section(
+        "curves",
+        "Learning curves",
+        "Curves",
+        words,
+        figure,
+        tuple(grids),
+        live=("learning", "table") if several else ("table",),
+        choices="set metric reference scale each" if several else "metric reference",
+        live_words=LEARNING_WORDS if several else "",
+    )
+
+
+def by_another_metric(found: Findings) -> Section:
+    """The tables by a metric that is not the page's own."""
+    curves = found.curves
+    grids = [
+        tables.comparison_grid(curves, ceiling=found.ceiling, comparisons=found.comparisons, failed=found.failed),
+        *([cost_tables.needed_grid(curves)] if len(curves.schedule) > 1 else ()),
+    ]
+    title = curves.measure.title
+    return Section(f"by-{curves.metric.replace('_', '-')}", f"By {title}", title.capitalize(), grids=tuple(grids))
+
+
+def _labels_needed(of: Material) -> Section | None:
+    if len(of.curves.schedule) < 2 or not of.needed[0]:
+        return None
+    words = f"How many labels each strategy took to a test {of.curves.measure.title}, as far as the budgets show it."
+    grid = cost_tables.needed_grid(of.curves, of.needed)
+    return Section("labels-needed", "Labels needed", "Labels needed", words, grids=(grid,))
+
+
+def _costs(of: Material) -> Section | None:
+    if len(of.curves.schedule) < 2:
+        return None
+    grid = cost_tables.cost_grid(of.results, of.curves, of.found.repeats, of.needed)
+    return Section("cost", "What it costs", "Cost", "Labels and seconds side by side.", grids=(grid,))
 
 
 def _differences(of: Material) -> Section | None:
-    found = of.found.comparisons
+    found, measure = of.found.comparisons, of.curves.measure
     if not found:
         return None
+    whose = f"{measure.title.capitalize()} minus that of {of.found.reference}"
+    if measure.lower_is_better:
+        whose = f"How much lower the {measure.title} is than that of {of.found.reference}"
 
     def offsets(figures: Any) -> Any:
         return figures.draw_offset_curves([of.curves], of.found.reference)
 
     def areas(figures: Any) -> Any:
-        none = (float("nan"), float("nan"))
+        from understudy.experiments.figures import difference_words  # which needs matplotlib, as all of them do
+
         return figures.draw_differences(
-            {one.strategy: 100 * one.area.mean for one in found},
+            {one.strategy: measure.scale * one.area.mean for one in found},
             {
-                one.strategy: none if one.area.interval is None else tuple(100 * end for end in one.area.interval)
+                one.strategy: tuple(measure.scale * end for end in one.area.interval or (float("nan"),) * 2)
                 for one in found
             },
             of.found.best_first,
-            f"area under the curve minus that of {of.found.reference} (points)",
+            difference_words(measure, of.found.reference, "area under the curve"),
+            decimals=measure.decimals + 1,
         )
 
     spread = "; bands are one standard error" if of.curves.repeats > 1 else ""
     interval = ", with 95 % interval" if of.curves.repeats > 1 else ""
     drawn: tuple[PageFigure, ...] = ()
     if len(of.curves.schedule) > 1:
-        caption = f"Accuracy minus that of {of.found.reference} in the same repetition, over labels{spread}."
-        drawn = of.figure("differences", caption, offsets)
-    caption = f"The same over the whole curve: difference in mean accuracy{interval}."
+        caption = f"{whose} in the same repetition, over labels{spread}."
+        drawn = of.figure("differences", caption, offsets, on_paper=True)
+    caption = f"The same over the whole curve: difference in mean {measure.title}{interval}."
     words = (
         ""
         if of.found.reference == "random"
@@ -157,22 +211,27 @@ def _differences(of: Material) -> Section | None:
         "Differences",
         words,
         (*drawn, *of.figure("areas", caption, areas)),
+        live=("offsets",) if len(of.curves.schedule) > 1 else (),
+        choices="set metric reference scale each",
+        live_words=OFFSET_WORDS,
     )
 
 
 def _ablations(of: Material) -> Section | None:
-    variants = [name for name in of.curves.accuracy if is_variant(name)]
-    base = next((name for name in ("surrogate", "understudy") if name in of.curves.accuracy), None)
+    variants = [name for name in of.curves.values if is_variant(name)]
+    base = next((name for name in ("surrogate", "understudy") if name in of.curves.values), None)
     if not variants or base is None or len(of.curves.schedule) < 2:
         return None
-    beside = [name for name in ("margin",) if name in of.curves.accuracy]
+    beside = [name for name in ("margin",) if name in of.curves.values]
     part = of.curves.only([base, *variants, *beside])
 
     def draw(figures: Any) -> Any:
         return figures.draw_offset_curves([part], base, all_strong=True)
 
     words = " ".join(f"{name}: {MEANINGS[name]}." for name in variants if name in MEANINGS)
-    caption = f"Accuracy of its variants minus that of {base} in the same repetition; mean ± one standard error."
+    measure = of.curves.measure
+    caption = f"{measure.title.capitalize()} of its variants minus that of {base} in the same repetition; mean ± one "
+    caption += "standard error." + " The sign is turned, so that above zero is better." * measure.lower_is_better
     return Section("ablations", f"What each part of {base} does", "Parts", words, of.figure("ablations", caption, draw))
 
 
@@ -187,29 +246,34 @@ MEANINGS: Final = {
 
 
 def _selection_only(of: Material) -> Section | None:
-    systems = [name for name in of.curves.accuracy if name + SELECTION_ONLY in of.curves.accuracy]
+    systems = [name for name in of.curves.values if name + SELECTION_ONLY in of.curves.values]
     if not systems:
         return None
     areas = {
-        name: tuple(100 * float(of.curves.area(each).mean()) for each in (name, name + SELECTION_ONLY))
+        name: tuple(
+            of.curves.measure.scale * float(of.curves.area(each).mean()) for each in (name, name + SELECTION_ONLY)
+        )
         for name in systems
     }
 
     def draw(figures: Any) -> Any:
-        return figures.draw_pairs(areas, ("the whole system", "its selection only"), "area under the curve (%)")
+        return figures.draw_pairs(areas, ("the whole system", "its selection only"), unit)
 
     words = (
         "These systems change how the learner is trained. To see the effect of their selection alone, "
         "the common learner was trained on the same rows."
     )
-    caption = "Mean accuracy over the whole curve: with the system's own training, and with the common one."
+    unit = "area under the curve" + " (%)" * of.curves.measure.is_share
+    caption = (
+        f"Mean {of.curves.measure.title} over the whole curve: with the system's own training, and with the common one."
+    )
     return Section(
         "selection-only", "Selection only", "Selection only", words, of.figure("selection-only", caption, draw)
     )
 
 
 def _pairwise(of: Material) -> Section | str | None:
-    if len(of.found.contestants.accuracy) < 2:
+    if len(of.found.contestants.values) < 2:
         return None
     if of.curves.repeats < 2:
         return "Ranking all strategies takes two repetitions or more."
@@ -394,6 +458,7 @@ def _first_items(of: Material) -> Section | str | None:
 
 SECTIONS: Final[tuple[Callable[[Material], Section | str | None], ...]] = (
     _learning_curves,
+    _labels_needed,
     _differences,
     _ablations,
     _selection_only,
@@ -403,4 +468,5 @@ SECTIONS: Final[tuple[Callable[[Material], Section | str | None], ...]] = (
     _places,
     _calibration,
     _times,
+    _costs,
 )

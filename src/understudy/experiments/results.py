@@ -28,15 +28,22 @@ from understudy.errors import UnderstudyError, UsageError
 from understudy.experiments.curves import CEILING as CEILING
 from understudy.experiments.curves import CONTROLS as CONTROLS
 from understudy.experiments.curves import OFTEN as OFTEN
+from understudy.experiments.curves import ORACLE as ORACLE
 from understudy.experiments.curves import SELECTION_ONLY as SELECTION_ONLY
 from understudy.experiments.curves import Curves
+from understudy.experiments.curves_card import draw_comparison
+from understudy.experiments.metrics import ACCURACY, metric_named
 from understudy.experiments.plan import Plan
+from understudy.notebook import draw_safely
 
 EXPERIMENT, RESULTS, TIMINGS, ROUNDS = "experiment.json", "results.parquet", "timings.parquet", "rounds"
 FORMAT: Final = 1
-MADE_WITH: Final = ("devices", "versions")  # of all processes so far; rounding in a round may depend on them
+# Of all processes so far; rounding in a round may depend on them.
+MADE_WITH: Final = ("devices", "versions", "processors", "commits")
+CONSEQUENCES: Final = ("pool_rows", "schedule")  # settings of a plan that may follow from others
 
 KEY_COLUMNS: Final = ("dataset", "strategy", "repeat", "round", "labels")
+PICKS: Final = "picks"
 RESULT_COLUMNS: Final = pa.schema(
     [
         ("dataset", pa.string()),
@@ -51,7 +58,7 @@ RESULT_COLUMNS: Final = pa.schema(
         ("log_loss", pa.float64()),
         ("asked_accuracy", pa.float64()),
         ("class_counts", pa.list_(pa.int32())),
-        ("picks", pa.list_(pa.int32())),
+        (PICKS, pa.list_(pa.int32())),
         ("scores", pa.list_(pa.float32())),
         ("was_right", pa.list_(pa.bool_())),
         ("memory", pa.string()),
@@ -159,6 +166,12 @@ class RoundStore:
             write_atomically(self.folder / EXPERIMENT, json.dumps({**also, **wanted}, indent=1).encode())
         return notes
 
+    def note(self, name: str, value: Any) -> None:
+        """Store one more setting, which changes no result."""
+        with self._locked():
+            content = {**self.settings, name: value}
+            write_atomically(self.folder / EXPERIMENT, json.dumps(content, indent=1).encode())
+
     def _require_code(self, before: dict[str, str], wanted: dict[str, str], learner: str) -> None:
         """Raise if a user's own strategy or learner was edited since its rounds were stored."""
         for spec, digest in wanted.items():
@@ -175,7 +188,7 @@ class RoundStore:
                 )
 
     def _require(self, before: dict[str, Any], wanted: dict[str, Any]) -> None:
-        for name in {**wanted, **before}:
+        for name in sorted({**wanted, **before}, key=CONSEQUENCES.__contains__):  # the cause is the one to show
             if before.get(name) != wanted.get(name):
                 raise UsageError(
                     f"{self.folder} is of another experiment: {name} was {_short_text(before.get(name))} and is now "
@@ -248,19 +261,27 @@ class Results:
     timings: pa.Table
 
     @classmethod
-    def open(cls, folder: str | Path) -> "Results":
-        """Open a folder: from its rounds if they exist, else from the merged tables."""
+    def open(cls, folder: str | Path, *, with_timings: bool = True) -> "Results":
+        """Open a folder: from its rounds if they exist, else from the merged tables.
+
+        Without timings their table is empty, and its file need not be there.
+        """
         store = RoundStore(Path(folder))
         settings = store.settings
         if (store.folder / ROUNDS).is_dir():
             store.merge()
-        for name in (RESULTS, TIMINGS):
+        for name in (RESULTS, TIMINGS) if with_timings else (RESULTS,):
             if not (store.folder / name).exists():
                 raise UnderstudyError(f"{store.folder} has no {name} yet; run its comparison first")
         table = _read_table(store.folder / RESULTS)
         if not len(table):
             raise UnderstudyError(f"{store.folder} has no finished round yet; run its comparison first")
-        return cls(store.folder, settings, table, _read_table(store.folder / TIMINGS))
+        if PICKS not in table.column_names:  # kept without them
+            table = table.append_column(
+                RESULT_COLUMNS.field(PICKS), pa.nulls(len(table), RESULT_COLUMNS.field(PICKS).type)
+            )
+        timings = _read_table(store.folder / TIMINGS) if with_timings else TIMING_COLUMNS.empty_table()
+        return cls(store.folder, settings, table, timings)
 
     @property
     def strategies(self) -> list[str]:
@@ -270,14 +291,14 @@ class Results:
         order = {name: place for place, name in enumerate([*wanted, *CONTROLS])}
         return sorted(found, key=lambda name: (order.get(name, len(wanted)), name))
 
-    def curves(self, strategies: Sequence[str] | None = None) -> Curves:
-        """Accuracies at the budgets and repetitions that all these strategies have."""
+    def curves(self, strategies: Sequence[str] | None = None, metric: str = ACCURACY) -> Curves:
+        """The values of a metric at the budgets and repetitions that all these strategies have."""
         names = [name for name in self.strategies if name != CEILING] if strategies is None else list(strategies)
         found: dict[str, dict[int, dict[int, float]]] = {name: {} for name in names}
-        columns = (self.table[name].to_pylist() for name in ("strategy", "repeat", "labels", "accuracy"))
-        for strategy, repeat, labels, accuracy in zip(*columns, strict=True):
+        columns = (self.table[name].to_pylist() for name in ("strategy", "repeat", "labels"))
+        for strategy, repeat, labels, value in zip(*columns, self.measured(metric), strict=True):
             if strategy in found:
-                found[strategy].setdefault(repeat, {})[labels] = accuracy
+                found[strategy].setdefault(repeat, {})[labels] = value
         if missing := [name for name in names if not found[name]]:
             raise UnderstudyError(f"there is no round of {missing[0]} in {self.folder}")
         # A run that has only begun would leave nothing to compare: only those that got furthest count.
@@ -290,15 +311,27 @@ class Results:
         ]  # fmt: skip
         if not budgets or not whole:
             raise UnderstudyError(f"no repetition in {self.folder} is finished for all strategies; finish it first")
-        accuracy = {
+        values = {
             name: np.array([[runs[repeat][at] for at in budgets] for repeat in whole]) for name, runs in found.items()
         }
-        return Curves(self.table["dataset"][0].as_py(), tuple(budgets), accuracy)
+        return Curves(self.table["dataset"][0].as_py(), tuple(budgets), values, metric)
 
-    def ceiling(self, repeats: Collection[int] | None = None) -> np.ndarray | None:
-        """(r,): accuracies with all labels, in these repetitions or in all."""
-        rows = self._rows_of(CEILING, "repeat", "accuracy")
-        values = [row["accuracy"] for row in rows if repeats is None or row["repeat"] in repeats]
+    def measured(self, metric: str) -> list[float]:
+        """The value of a metric in each row of the table; an error if a round lacks it."""
+        measure = metric_named(metric)
+        values = self.table[measure.column].to_pylist() if measure.column in self.table.column_names else [None]
+        if any(value is None for value in values):
+            raise UnderstudyError(f"rounds in {self.folder} have no {measure.title}; choose another metric")
+        return [measure.read(value) for value in values]
+
+    def _repr_html_(self) -> str | None:
+        return draw_safely(lambda: draw_comparison(self.curves()))
+
+    def ceiling(self, repeats: Collection[int] | None = None, metric: str = ACCURACY) -> np.ndarray | None:
+        """(r,): the values of a metric with all labels, in these repetitions or in all."""
+        measure = metric_named(metric)
+        rows = self._rows_of(CEILING, "repeat", measure.column)
+        values = [measure.read(row[measure.column]) for row in rows if repeats is None or row["repeat"] in repeats]
         return np.array(values) if values else None
 
     def picks(self, strategy: str, repeat: int) -> list[np.ndarray]:
@@ -364,9 +397,21 @@ def _new_tools(before: dict[str, Any], also: dict[str, Any]) -> list[str]:
     found = []
     for name in MADE_WITH:
         then, now = before.get(name, []), also.get(name, [])
-        if then and (new := [value for value in now if value not in then]):
-            found.append(f"rounds made with {', '.join(then)}, and continues with {', '.join(new)}")
+        new = [value for value in now if value not in then]
+        if name == "versions":  # earlier ones recorded fewer packages
+            known = {text.partition(" ")[0] for text in then}
+            new = [text for text in new if text.partition(" ")[0] in known]
+        if then and new:
+            found.append(f"rounds made with {tools_in_line(name, then)}, and continues with {tools_in_line(name, new)}")
     return found
+
+
+def tools_in_line(name: str, values: Sequence[str | None]) -> str:
+    """What results were made with, in a line; a commit is shortened, and none is said."""
+    if name != "commits":
+        return ", ".join(map(str, values))
+    shown = ("no commit" if one is None else f"commit {one[:10]}{one[40:]}" for one in values)
+    return ", ".join(shown)
 
 
 def _short_text(value: Any) -> str:

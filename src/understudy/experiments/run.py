@@ -17,14 +17,16 @@ import torch
 
 from understudy.experiments.bench import Bench, inputs_of
 from understudy.experiments.metrics import measure_predictions
+from understudy.experiments.oracle import Oracle
 from understudy.experiments.plan import Plan, refine_schedule
-from understudy.experiments.results import CEILING, OFTEN, SELECTION_ONLY, Round
+from understudy.experiments.results import CEILING, OFTEN, ORACLE, SELECTION_ONLY, Round
 from understudy.experiments.specs import strategy_of
 from understudy.learners.protocol import Learner, Model
 from understudy.learners.registry import make_learner
-from understudy.loop import ActiveLoop, fit_plainly, train_together
+from understudy.loop import ActiveLoop, fit_plainly, needs_no_learner, train_together
 from understudy.strategies.protocol import Augments, Strategy
 from understudy.strategies.random_rows import Random
+from understudy.strategies.view import Picks
 from understudy.version import __version__
 
 TIMES_AS_OFTEN: Final = 10
@@ -58,17 +60,23 @@ class Experiment:
     bench: Bench
     device: str = "cpu"
     maker: Maker | None = None  # None: strategies by their specs
+    predictions: np.ndarray | None = None  # of the whole pool, that all strategies start from
 
     def make(self, spec: str, repeat: int) -> Strategy:
         if self.maker is not None and spec != CEILING:
             return self.maker(spec, repeat)
-        return strategy_of({CEILING: "random", OFTEN: "margin"}.get(spec, spec))
+        return strategy_of({CEILING: "random", ORACLE: "random", OFTEN: "margin"}.get(spec, spec))
 
     def names(self, spec: str) -> tuple[str, ...]:
         """The names under which a run is stored; a system that changes training has a second one."""
         strategy = self.make(spec, 0)
         changes = strategy.needs.hook or isinstance(strategy, Augments)
         return (spec + SELECTION_ONLY, spec) if changes else (spec,)
+
+    def can_start(self, spec: str) -> bool:
+        """Whether a strategy chooses its first rows itself, before there is a model."""
+        needs = self.make(spec, 0).needs
+        return spec not in ("random", ORACLE) and needs_no_learner(needs, with_probs=self.predictions is not None)
 
     def learner(self) -> Learner:
         return make_learner(self.plan.learner, self.device)
@@ -90,7 +98,7 @@ def play(experiment: Experiment, unit: Unit, stored: Mapping[int, Sequence[Round
     also_plainly = len(experiment.names(unit.strategy)) > 1
     for number in range(done):
         for run in runs:
-            run.repeat_round(stored[run.repeat][number], bench)
+            run.repeat_round(stored[run.repeat][number])
         if hooked or number == done - 1:
             for run in runs:
                 run.loop.recall(json.loads(stored[run.repeat][number].memory))
@@ -145,10 +153,14 @@ def _train(runs: Sequence["StrategyRun"]) -> None:
 class StrategyRun:
     """One strategy in one repetition, while it runs."""
 
-    def __init__(self, strategy: str, repeat: int, loop: ActiveLoop) -> None:
+    def __init__(
+        self, strategy: str, repeat: int, loop: ActiveLoop, answers: np.ndarray, oracle: Oracle | None = None
+    ) -> None:
         self.strategy = strategy
         self.repeat = repeat
         self.loop = loop
+        self.answers = answers  # what is told of every row, right or wrong
+        self.oracle = oracle
         self.right = self.judged = 0
         self.together = 1
         self.forget_picks()
@@ -164,8 +176,12 @@ class StrategyRun:
             random_state=plan.run_seed(repeat),
             n_classes=bench.n_classes,
             device=experiment.device,
+            predictions=experiment.predictions,
         )
-        return cls(strategy, repeat, loop)
+        answers = plan.answers(bench.truth, repeat)
+        looks = strategy == ORACLE and experiment.maker is None
+        oracle = Oracle.of(plan, repeat, bench.pool, bench.truth, answers) if looks else None
+        return cls(strategy, repeat, loop, answers, oracle)
 
     def forget_picks(self) -> None:
         """Begin a round: reset the picks and the times."""
@@ -177,37 +193,37 @@ class StrategyRun:
     def start(self, plan: Plan, bench: Bench) -> None:
         """Label the rows of the first training."""
         if self.strategy != CEILING and plan.start == 0:
-            self.start_without_labels(plan.schedule[0], bench.truth)
+            self.start_without_labels(plan.schedule[0])
             return
         rows = np.arange(len(bench.pool)) if self.strategy == CEILING else plan.initial_rows(self.repeat)
-        self.loop.tell(rows, bench.truth[rows])
+        self.loop.tell(rows, self.answers[rows])
         self.picks = [] if self.strategy == CEILING else rows.tolist()
 
-    def start_without_labels(self, n: int, truth: np.ndarray) -> None:
+    def start_without_labels(self, n: int) -> None:
         """Label first rows chosen by the strategy, or the random ones of this repetition if it needs a learner.
 
         Random ones have no scores, which tells them apart later.
         """
         began = _clock(self.loop.device)
-        picks = self.loop.rehearse(n, truth)
+        picks = self.loop.rehearse(n, self.answers)
         self.choose_seconds += _clock(self.loop.device) - began
         self.picks = picks.rows.tolist()
         if self.loop.is_ready and not isinstance(self.loop.strategy, Random):
             self.scores = picks.scores.tolist()
 
-    def repeat_round(self, stored: Round, bench: Bench) -> None:
+    def repeat_round(self, stored: Round) -> None:
         """Label the rows of a stored round again, without choosing."""
         rows = np.array(stored.picks, dtype=np.int64)
-        self.loop.tell(rows, bench.truth[rows])
+        self.loop.tell(rows, self.answers[rows])
         self.right += sum(stored.was_right or ())
         self.judged += len(stored.was_right or ())
 
     def choose(self, n: int, truth: np.ndarray) -> None:
-        """Let the strategy choose the next n rows, and label them."""
+        """Let the strategy, or the oracle, choose the next n rows, and label them; `truth` judges the predictions."""
         device, start = self.loop.device, _clock(self.loop.device)
         self.loop.view  # noqa: B018  # predicts what the strategy will be shown
         looked = _clock(device)
-        picks = self.loop.rehearse(n, truth)
+        picks = self.loop.rehearse(n, self.answers) if self.oracle is None else self.tell_best(n)
         self.predict_seconds += looked - start
         self.choose_seconds += _clock(device) - looked
         right = self.loop.predict_classes(picks.rows) == truth[picks.rows]
@@ -215,6 +231,13 @@ class StrategyRun:
         self.picks += picks.rows.tolist()
         self.scores = [*(self.scores or ()), *picks.scores.tolist()]
         self.was_right += right.tolist()
+
+    def tell_best(self, n: int) -> Picks:
+        """Label the n rows that the oracle takes; the strategy of the loop is not asked."""
+        assert self.oracle is not None
+        picks = self.oracle.choose(self.loop.labelled, n)
+        self.loop.tell(picks.rows, self.answers[picks.rows])
+        return picks
 
     def final_model(self) -> Model:
         """The trained model. If the strategy uses a proxy, the learner is trained only now, and the time counts."""

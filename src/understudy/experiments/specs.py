@@ -7,11 +7,14 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from understudy.errors import UnderstudyError, UsageError
-from understudy.strategies.protocol import Strategy
+from understudy.own_code import describe_error, import_own
+from understudy.strategies.protocol import Needs, Strategy
 from understudy.strategies.registry import make_strategy
+
+COUNTS_ROWS: Final = ("basis_size",)  # settings that take rows of the pool; those called "max" take at most so many
 
 
 def split_specs(text: str) -> list[str]:
@@ -38,17 +41,23 @@ def strategy_of(spec: str) -> Strategy:
             return make_strategy(head, **settings)
         except UnderstudyError as error:  # each strategy checks its own settings; here they come from the command line
             raise UsageError(str(error)) from error
-    module, _, attribute = head.partition(":")
-    try:
-        found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"{head!r} cannot be imported: {error}; is its folder on PYTHONPATH?") from error
+    found = import_own(head)
     try:
         made = found(**settings) if callable(found) else found
-    except TypeError as error:
-        raise UsageError(f"{head!r} could not be called to create a strategy: {error}") from error
-    if not isinstance(made, Strategy):
-        raise UsageError(f"{head!r} is not a strategy; it must have `needs` and `select` (docs/strategies.md)")
+        is_strategy = isinstance(made, Strategy)  # which reads `needs`
+    except Exception as error:  # whatever its own code raises
+        raise UsageError(f"{head!r} could not be called to create a strategy: {describe_error(error)}") from error
+    if not is_strategy:
+        missing = " and ".join(f"`{name}`" for name in ("needs", "select") if not hasattr(made, name))
+        raise UsageError(
+            f"{head!r} is not a strategy; it must have `needs` and `select` (docs/own-strategy.md); "
+            f"{type(made).__name__} has no {missing}"
+        )
+    if not isinstance(made.needs, Needs):
+        raise UsageError(
+            f"`needs` of {head!r} must be Needs(...), as a property; got {type(made.needs).__name__} "
+            "(docs/own-strategy.md)"
+        )
     return made
 
 
@@ -85,6 +94,16 @@ def _code_of(head: str) -> str:
         except (OSError, TypeError):  # interactive or built-in
             continue
     return hashlib.sha256(content).hexdigest()[:16] if content else ""
+
+
+def too_large_settings(spec: str, rows: int) -> list[str]:
+    """A line for each setting of ours that asks for more rows than the pool has."""
+    head, settings = parse_spec(spec)
+    return [
+        f"{spec}: {name} is {value:,}, but the pool has {rows:,} rows; all {rows:,} are used"
+        for name, value in settings.items()
+        if name in COUNTS_ROWS and ":" not in head and isinstance(value, int) and value > rows
+    ]
 
 
 def check_specs(specs: Sequence[str]) -> tuple[str, ...]:

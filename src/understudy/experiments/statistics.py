@@ -1,7 +1,8 @@
 """Statistics of learning curves: areas, labels saved, paired differences, penalties, ranks.
 
-Each figure is explained in docs/statistics.md. Accuracies are fractions. Repetitions are paired, so differences are
-taken within a repetition first. All budgets count: nothing here picks the best of several rounds.
+Each figure is explained in docs/statistics.md. Accuracies are fractions. Everything holds for other metrics too:
+differences are turned so that positive is better, whichever way the metric goes. Repetitions are paired, so
+differences are taken within a repetition first. All budgets count: nothing here picks the best of several rounds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from understudy.experiments.curves import Curves, Role, area_over_width, role_of
 
 CONFIDENCE: Final = 0.95
 SIGNIFICANCE_LEVEL: Final = 0.05
+MIN_REPEATS_RANKED: Final = 5  # over several comparisons; fewer repetitions decide nothing there
 MIN_REPEATS_TESTED: Final = 10  # with fewer repetitions there are intervals but no p-values
 RESAMPLES: Final = 10_000
 EARLY_LABELS: Final = 1_000
@@ -33,12 +35,12 @@ Values = TypeVar("Values", float, np.ndarray)
 
 def contestants(curves: Curves) -> Curves:
     """The curves without controls; for a system that changes training, only those of its selection."""
-    return curves.only(name for name in curves.accuracy if role_of(name, curves.accuracy) is Role.CONTESTANT)
+    return curves.only(name for name in curves.values if role_of(name, curves.values) is Role.CONTESTANT)
 
 
 def reference_of(curves: Curves, wanted: str | None = None) -> str:
     """The strategy that the others are compared with: `wanted`, else random, else the first."""
-    names = list(contestants(curves).accuracy)
+    names = list(contestants(curves).values)
     if not names:
         raise UnderstudyError(f"no strategy of {curves.dataset} can be compared; run at least one, e.g. random")
     if wanted is None:
@@ -52,12 +54,13 @@ def reference_of(curves: Curves, wanted: str | None = None) -> str:
 
 
 def by_area(curves: Curves) -> list[str]:
-    """Strategies by area, largest first: all contestants, then systems that change training, then controls."""
-    return sorted(curves.accuracy, key=lambda name: (role_of(name, curves.accuracy), -float(curves.area(name).mean())))
+    """Strategies by area, best first: all contestants, then systems that change training, then controls."""
+    goodness = {name: float(curves.upwards(curves.area(name)).mean()) for name in curves.values}
+    return sorted(curves.values, key=lambda name: (role_of(name, curves.values), -goodness[name]))
 
 
 def log_area(curves: Curves, strategy: str) -> Float[np.ndarray, "r"]:
-    """The mean accuracy over the logarithm of the labels, so that every doubling of the labels has the same weight."""
+    """The mean over the logarithm of the labels, so that every doubling of the labels has the same weight."""
     if curves.schedule[0] < 1:
         raise UnderstudyError(f"the first budget is {curves.schedule[0]}; areas over the logarithm need one label")
     return area_over_width(curves.of(strategy), np.log(curves.schedule))
@@ -75,20 +78,32 @@ def early_part(curves: Curves) -> Curves:
 
 
 def rising_curve(curves: Curves, strategy: str) -> Float[np.ndarray, "t"]:
-    """The non-decreasing curve nearest to the mean curve, by least squares (isotonic regression).
+    """The curve that never gets worse nearest to the mean curve, by least squares (isotonic regression).
 
-    A running maximum would keep every lucky peak, and favour noisy strategies.
+    It never falls, or never rises if lower is better. A running maximum would keep every lucky peak, and favour noisy
+    strategies.
     """
-    never_falls: np.ndarray = isotonic_regression(curves.of(strategy).mean(0)).x
+    return curves.upwards(_never_worse(curves.upwards(curves.of(strategy)).mean(0)))
+
+
+def _never_worse(upwards: Float[np.ndarray, "t"]) -> Float[np.ndarray, "t"]:
+    """The nearest non-decreasing curve."""
+    never_falls: np.ndarray = isotonic_regression(upwards).x
     return never_falls
 
 
 def labels_to_reach(curves: Curves, strategy: str, accuracy: float) -> float | None:
     """How many labels it took, interpolated between budgets; None if it was never reached.
 
-    The first budget if the curve starts at that accuracy or above.
+    The first budget if the curve starts at that accuracy or better.
     """
-    return _crossing(rising_curve(curves, strategy), curves.schedule, accuracy)
+    return _reached_at(curves, rising_curve(curves, strategy), accuracy)
+
+
+def _reached_at(curves: Curves, curve: Float[np.ndarray, "t"], level: float) -> float | None:
+    """Where a curve that never gets worse first reaches a level of the metric."""
+    sign = curves.measure.sign
+    return _crossing(sign * curve, curves.schedule, sign * level)
 
 
 def _crossing(curve: Float[np.ndarray, "t"], schedule: tuple[int, ...], accuracy: float) -> float | None:
@@ -102,16 +117,17 @@ def _crossing(curve: Float[np.ndarray, "t"], schedule: tuple[int, ...], accuracy
 
 
 def shared_range(curves: Curves, strategy: str, reference: str | None = None) -> tuple[float, float] | None:
-    """The accuracies at which both curves can be read, from the higher start to the lower end; None if none."""
-    one, other = rising_curve(curves, strategy), rising_curve(curves, reference_of(curves, reference))
+    """The accuracies at which both curves can be read, from the better start to the worse end; None if none."""
+    one, other = (curves.upwards(rising_curve(curves, name)) for name in (strategy, reference_of(curves, reference)))
     low, high = max(one[0], other[0]), min(one[-1], other[-1])
-    return (float(low), float(high)) if low <= high else None
+    sign = curves.measure.sign
+    return (float(sign * low), float(sign * high)) if low <= high else None
 
 
 def labelling_efficiency(curves: Curves, strategy: str, accuracy: float, reference: str | None = None) -> float | None:
     """How many labels of the reference one label of the strategy is worth; None outside the shared range."""
     shared = shared_range(curves, strategy, reference)
-    if shared is None or not shared[0] <= accuracy <= shared[1]:
+    if shared is None or not min(shared) <= accuracy <= max(shared):
         return None
     theirs = labels_to_reach(curves, reference_of(curves, reference), accuracy)
     ours = labels_to_reach(curves, strategy, accuracy)
@@ -138,13 +154,15 @@ class LabelCost:
 def labels_saved(
     curves: Curves, strategy: str, reference: str | None = None, accuracies: Sequence[float] | None = None
 ) -> tuple[LabelCost, ...]:
-    """The labels needed for each accuracy; by default, those of the reference at each budget but the first."""
+    """The labels needed for each accuracy; by default, those of the reference at each budget but the first.
+
+    With another metric accuracy stands for its values; those that are easier to reach come first.
+    """
     ours, theirs = rising_curve(curves, strategy), rising_curve(curves, reference_of(curves, reference))
     if accuracies is None:
-        accuracies = np.unique(theirs[1:]).tolist()
+        accuracies = curves.upwards(np.unique(curves.upwards(theirs[1:]))).tolist()
     return tuple(
-        LabelCost(level, _crossing(ours, curves.schedule, level), _crossing(theirs, curves.schedule, level))
-        for level in accuracies
+        LabelCost(level, _reached_at(curves, ours, level), _reached_at(curves, theirs, level)) for level in accuracies
     )
 
 
@@ -170,7 +188,7 @@ class PairedComparison:
     early_area: Difference
     budgets: tuple[Difference, ...]
     bootstrap: tuple[float, float] | None  # bootstrap interval of the area
-    wins: int  # repetitions with the larger area
+    wins: int  # repetitions with the better area
     ties: int
     losses: int
     p: float | None  # of the area, by Wilcoxon's signed ranks
@@ -181,8 +199,8 @@ def compare(curves: Curves, reference: str | None = None, seed: int = 0) -> tupl
     """Every strategy against the reference, in the order of the curves."""
     reference, curves = reference_of(curves, reference), contestants(curves)
     start = early_part(curves)
-    others = [name for name in curves.accuracy if name != reference]
-    areas = {name: round_off(curves.area(name) - curves.area(reference)) for name in others}
+    others = [name for name in curves.values if name != reference]
+    areas = {name: round_off(curves.upwards(curves.area(name) - curves.area(reference))) for name in others}
     tested = curves.repeats >= MIN_REPEATS_TESTED
     p = [signed_rank_p(areas[name]) for name in others] if tested else []
     corrected = holm_correction(np.array(p, dtype=float)).tolist()
@@ -191,9 +209,11 @@ def compare(curves: Curves, reference: str | None = None, seed: int = 0) -> tupl
             name,
             reference,
             area=paired_difference(areas[name]),
-            log_area=paired_difference(log_area(curves, name) - log_area(curves, reference)),
-            early_area=paired_difference(start.area(name) - start.area(reference)),
-            budgets=tuple(paired_difference(column) for column in (curves.of(name) - curves.of(reference)).T),
+            log_area=paired_difference(curves.upwards(log_area(curves, name) - log_area(curves, reference))),
+            early_area=paired_difference(curves.upwards(start.area(name) - start.area(reference))),
+            budgets=tuple(
+                paired_difference(column) for column in curves.upwards(curves.of(name) - curves.of(reference)).T
+            ),
             bootstrap=bootstrap_interval(areas[name], seed),
             wins=int((areas[name] > 0).sum()),
             ties=int((areas[name] == 0).sum()),
@@ -323,7 +343,7 @@ def penalty_matrix(*curves: Curves) -> Penalties:
             raise UnderstudyError(
                 f"{one.dataset} has {one.repeats} repetitions; a penalty matrix needs at least {MIN_REPEATS_TESTED}"
             )
-        matrix += _significantly_better(np.stack([one.of(name) for name in names])).mean(-1)
+        matrix += _significantly_better(np.stack([one.upwards(one.of(name)) for name in names])).mean(-1)
     return Penalties(names, matrix, tuple(one.dataset for one in curves))
 
 
@@ -331,7 +351,9 @@ def _in_all(curves: Sequence[Curves]) -> tuple[str, ...]:
     """The contestants that all data sets have, in the order of the first."""
     if not curves:
         raise UnderstudyError("there are no curves to compare; pass those of at least one data set")
-    first, *others = (contestants(one).accuracy for one in curves)
+    if len(metrics := sorted({one.metric for one in curves})) > 1:
+        raise UnderstudyError(f"curves of {' and '.join(metrics)} cannot be compared; pass those of one metric")
+    first, *others = (contestants(one).values for one in curves)
     names = tuple(name for name in first if all(name in other for other in others))
     if len(names) < 2:
         raise UnderstudyError(f"all data sets share {len(names)} strategies; a comparison of all pairs needs two")
@@ -379,7 +401,9 @@ def rank_strategies(*curves: Curves) -> Ranks:
     is used instead, provided that Friedman's rejects that all are the same.
     """
     names = _in_all(curves)
-    areas = round_off(np.concatenate([[one.area(name) for name in names] for one in curves], axis=1))  # (s, blocks)
+    areas = round_off(  # (s, blocks), higher is better
+        np.concatenate([[one.upwards(one.area(name)) for name in names] for one in curves], axis=1)
+    )
     average = rankdata(-areas, axis=0).mean(1)
     order = np.argsort(average, kind="stable")
     areas, blocks, tested = areas[order], areas.shape[1], areas.shape[1] >= MIN_REPEATS_TESTED

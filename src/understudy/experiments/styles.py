@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
+import numpy as np
+
 from understudy.experiments.curves import Curves, Role, role_of
 
 COLOURS: Final = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
@@ -99,10 +101,12 @@ def shared_styles(of: Sequence[Curves], all_strong: bool, ended: Sequence[Curves
     """One style for each strategy in all panels; the best over all of them come first, context last."""
     areas: dict[str, list[float]] = {}
     for curves in of:
-        for name in curves.accuracy:
-            areas.setdefault(name, []).append(float(curves.area(name).mean()))
-    ranked = sorted(areas, key=lambda name: (role_of(name, areas), -sum(areas[name]) / len(areas[name])))
-    muted = [name for part in ended for name in part.accuracy if name not in areas]
+        for name in curves.values:
+            areas.setdefault(name, []).append(float(curves.upwards(curves.area(name)).mean()))
+    ranked = sorted(  # a mean over fewer sets is of other sets, and no place before the rest
+        areas, key=lambda name: (role_of(name, areas), -len(areas[name]), -sum(areas[name]) / len(areas[name]))
+    )
+    muted = [name for part in ended for name in part.values if name not in areas]
     found = assign_styles([*ranked, *muted], all_strong, muted)
     # Those that ended early come before the controls.
     return {name: found[name] for name in sorted(found, key=lambda name: role_of(name, found) is Role.CONTROL)}
@@ -125,3 +129,9 @@ def _base_name(name: str) -> str:
 def series_class(name: str) -> str:
     """The CSS class of everything drawn for a strategy; safe whatever characters its name has."""
     return f"series-{crc32(name.encode('utf-8', 'replace')):08x}"
+
+
+def grows_by_ratios(schedule: Sequence[int]) -> bool:
+    """Whether budgets grow by ratios rather than by steps, and suit a log scale."""
+    gaps = np.diff(schedule)
+    return len(gaps) > 2 and schedule[0] > 0 and bool(gaps[-1] > 6 * gaps[0])

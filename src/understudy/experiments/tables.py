@@ -15,7 +15,8 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from understudy.experiments.curves import CEILING, OFTEN, Curves, Role, role_of, standard_deviation
+from understudy.experiments.curves import CEILING, CONTROL_WORDS, Curves, Role, role_of, standard_deviation
+from understudy.experiments.metrics import ACCURACY, METRICS, Metric
 from understudy.experiments.statistics import (
     MIN_REPEATS_TESTED,
     SIGNIFICANCE_LEVEL,
@@ -61,19 +62,22 @@ def comparison_grid(
     curves: Curves,
     reference: str | None = None,
     ceiling: np.ndarray | None = None,
-    n_budgets: int = 6,
+    n_budgets: int | None = None,
     full: bool = True,
     comparisons: Sequence[PairedComparison] | None = None,
+    failed: Sequence[str] = (),
 ) -> Grid:
-    """Accuracies at some budgets, areas, and differences from the reference; the largest area first.
+    """Accuracies, or values of another metric, at the budgets, areas, differences from the reference; the best first.
 
-    `ceiling` are the accuracies with all labels. Without `full` there are fewer columns, and the deviations of the
-    areas alone: what fits a terminal. `comparisons` is the output of `compare`, if it was computed already.
+    `ceiling` are the values with all labels. There are all budgets, or `n_budgets` of them. Without `full` there are
+    fewer columns, and the deviations of the areas alone: what fits a terminal. `comparisons` is the output of
+    `compare`, if it was computed already. Strategies that `failed` have a row that says so.
     """
     reference, all_curves, curves = reference_of(curves, reference), curves, contestants(curves)
     names = by_area(curves)
     found = {one.strategy: one for one in (compare(curves, reference) if comparisons is None else comparisons)}
-    shown = pick_evenly(range(len(curves.schedule)), n_budgets)
+    shown = pick_evenly(range(len(curves.schedule)), len(curves.schedule) if n_budgets is None else n_budgets)
+    measure, digits = curves.measure, curves.measure.decimals
     tested = curves.repeats >= MIN_REPEATS_TESTED and len(found) > 0
     intervals = full and curves.repeats > 1 and len(found) > 0
     apart = [name for name in by_area(all_curves) if name not in names and name != CEILING]
@@ -81,23 +85,23 @@ def comparison_grid(
     def measured(name: str) -> list[tuple[np.ndarray, int]]:
         """The numeric columns: a value per repetition, and the number of decimals."""
         part = all_curves.only([name])
-        areas = [(part.area(name), 2)]
+        areas = [(part.area(name), digits + 1)]
         if full:
-            areas += [(early_part(part).area(name), 2), (log_area(part, name), 2)]
-        return [(part.of(name)[:, i], 1) for i in shown] + areas
+            areas += [(early_part(part).area(name), digits + 1), (log_area(part, name), digits + 1)]
+        return [(part.of(name)[:, i], digits) for i in shown] + areas
 
     def compared_cells(name: str) -> list[str]:
         if name not in found:
             said = "reference" if name == reference else ""
-            if role_of(name, all_curves.accuracy) is Role.SYSTEM:
+            if role_of(name, all_curves.values) is Role.SYSTEM:
                 said = "changes training; not ranked" if full else "not ranked"
             return [said] + [""] * (full * (2 if intervals else 1) + tested)
         one = found[name]
-        beside = [interval_text(one.bootstrap)] * intervals + [f"{one.wins}/{one.ties}/{one.losses}"]
-        return [points_text(one.area)] + beside * full + [p_text(one.p_holm)] * tested
+        beside = [interval_text(one.bootstrap, measure)] * intervals + [f"{one.wins}/{one.ties}/{one.losses}"]
+        return [points_text(one.area, measure)] + beside * full + [p_text(one.p_holm)] * tested
 
     def row(name: str, columns: list[tuple[np.ndarray, int]]) -> tuple[str, ...]:
-        numbers = [_mean_and_std(values, n, deviation=full or n == 2) for values, n in columns]
+        numbers = [mean_and_std(values, n, measure, full or n > digits) for values, n in columns]
         return (name, *numbers, *compared_cells(name))
 
     found_columns = {name: measured(name) for name in names}
@@ -107,11 +111,19 @@ def comparison_grid(
     areas = ("area", "early area", "log area") if full else ("area",)
     beside = (*["bootstrap"] * intervals, *["win/tie/loss"] * full, *["p (Holm)"] * tested)
     return Grid(
-        f"{curves.dataset}: test accuracy in %, {deviations} of {count_of(curves.repeats, 'repetition')}",
-        ("strategy", *budgets, *areas, f"minus {reference}", *beside),
+        f"{curves.dataset}: test {measure.in_unit}, {deviations} of {count_of(curves.repeats, 'repetition')}",
+        ("strategy", *budgets, *areas, _difference_heading(measure, reference), *beside),
         tuple(row(name, columns) for name, columns in found_columns.items()),
-        apart=tuple(row(name, measured(name)) for name in apart),
-        bold=_largest([[round(100 * values.mean(), n) for values, n in columns] for columns in found_columns.values()]),
+        apart=(
+            *(row(name, measured(name)) for name in apart),
+            *((name, *("" for _ in (*budgets, *areas)), "failed", *("" for _ in beside)) for name in failed),
+        ),
+        bold=_largest(
+            [
+                [round(measure.sign * measure.scale * values.mean(), n) for values, n in columns]
+                for columns in found_columns.values()
+            ]
+        ),
         notes=tuple(_notes_on(all_curves, reference, list(found.values()), ceiling, len(shown), full)),
     )
 
@@ -125,16 +137,22 @@ def _notes_on(
     full: bool,
 ) -> Iterable[str]:
     """Notes below the table of comparisons, one sentence each."""
+    measure = curves.measure
     if n_shown < len(curves.schedule):
-        yield f"{n_shown} of {len(curves.schedule)} budgets shown; area: the mean accuracy over all of them."
+        yield f"{n_shown} of {len(curves.schedule)} budgets shown; area: the mean {measure.title} over all of them."
     else:
-        yield "Area: the mean accuracy over all numbers of labels."
+        yield f"Area: the mean {measure.title} over all numbers of labels."
+    if measure.lower_is_better:
+        yield "Lower is better."
     if full:
         last = early_part(curves).schedule[-1]
         yield f"Early area: up to {last:,} labels; log area: over the logarithm of the labels."
     if found:
         with_interval = ", with 95 % interval" if curves.repeats > 1 else ""
-        yield f"Minus {reference}: in points of area, paired{with_interval}."
+        heading = _difference_heading(measure, reference)
+        points = f"in {measure.unit} of area" if measure.unit else "in area"
+        good = "; positive is better" if measure.lower_is_better else ""
+        yield f"{heading[0].upper()}{heading[1:]}: {points}, paired{with_interval}{good}."
     if found and full and curves.repeats > 1:
         yield "Bootstrap: the same interval by resampling repetitions; with fewer than ten it is too narrow."
     if found and curves.repeats >= MIN_REPEATS_TESTED:
@@ -142,15 +160,21 @@ def _notes_on(
         yield from _limits_of(curves.repeats, len(found))
     elif found:
         yield f"p-values need at least {MIN_REPEATS_TESTED} repetitions."
-    systems = [name for name in curves.accuracy if role_of(name, curves.accuracy) is Role.SYSTEM]
+    systems = [name for name in curves.values if role_of(name, curves.values) is Role.SYSTEM]
     if systems:
         yield f"Changes training, so only its selection is ranked: {', '.join(systems)}."
-    if ceiling is None and CEILING in curves.accuracy:
+    if ceiling is None and CEILING in curves.values:
         ceiling = curves.of(CEILING)[:, -1]
     if ceiling is not None:
-        yield f"Ceiling, trained on all labels: {_mean_and_std(ceiling, 1)}."
-    if OFTEN in curves.accuracy:
-        yield f"{OFTEN}: retrained ten times as often; for orientation, not compared."
+        yield f"Ceiling, trained on all labels: {mean_and_std(ceiling, measure.decimals, measure)}."
+    for name, words in CONTROL_WORDS.items():
+        if name in curves.values:
+            yield f"{words}; for orientation, not compared."
+
+
+def _difference_heading(measure: Metric, reference: str) -> str:
+    """What differences from the reference are called, so that positive is better."""
+    return f"less than {reference}" if measure.lower_is_better else f"minus {reference}"
 
 
 def _limits_of(repeats: int, comparisons: int) -> Iterable[str]:
@@ -167,16 +191,17 @@ def savings_grid(
     curves: Curves,
     reference: str | None = None,
     accuracies: Sequence[float] | None = None,
-    n_accuracies: int = 6,
+    n_accuracies: int | None = None,
     full: bool = True,
 ) -> Grid:
-    """The labels needed for each accuracy, and how many fewer than with the reference; the largest area first.
+    """The labels needed for each accuracy, and how many fewer than with the reference; the best area first.
 
     `full` adds the labelling efficiency, and the range of accuracies in which it is defined.
     """
     reference, curves = reference_of(curves, reference), contestants(curves)
     reached = {name: labels_saved(curves, name, reference, accuracies) for name in by_area(curves)}
-    levels = pick_evenly(range(len(reached[reference])), n_accuracies)
+    measure, n_levels = curves.measure, len(reached[reference])
+    levels = pick_evenly(range(n_levels), n_levels if n_accuracies is None else n_accuracies)
 
     def cell(name: str, reach: LabelCost) -> str:
         if reach.labels is None:
@@ -190,18 +215,18 @@ def savings_grid(
         found = None if shared is None else labelling_efficiency(curves, name, shared[1], reference)
         if name == reference or shared is None or found is None:
             return "", ""
-        return f"{found:.2f}", f"{100 * shared[0]:.1f} to {100 * shared[1]:.1f} %"
+        return f"{found:.2f}", f"{measure.text(shared[0]).removesuffix(' %')} to {measure.text(shared[1])}"
 
     full = full and len(reached) > 1 and len(curves.schedule) > 1
     defined = (
-        f"Efficiency: labels of {reference} that one label is worth, at the end of the accuracies that both curves "
-        "have (range)."
+        f"Efficiency: labels of {reference} that one label is worth, at the end of the {_values_of(measure)} that both "
+        "curves have (range)."
     )
     return Grid(
-        f"{curves.dataset}: labels to reach an accuracy (fewer than with {reference}, in %)",
+        f"{curves.dataset}: labels to reach {_a_value_of(measure)} (fewer than with {reference}, in %)",
         (
             "strategy",
-            *(f"{100 * reached[reference][i].accuracy:.1f} %" for i in levels),
+            *(measure.text(reached[reference][i].accuracy) for i in levels),
             *(["efficiency", "range"] if full else []),
         ),
         tuple(
@@ -212,9 +237,21 @@ def savings_grid(
             *([defined] if full else []),
             f"By interpolation of mean curves of {count_of(curves.repeats, 'repetition')}; "
             f"{NOT_REACHED}: never reached.",
-            *([] if accuracies is not None else [f"Accuracies are those of {reference} at its budgets."]),
+            *(
+                []
+                if accuracies is not None
+                else [f"{_values_of(measure).capitalize()} are those of {reference} at its budgets."]
+            ),
         ),
     )
+
+
+def _values_of(measure: Metric) -> str:
+    return "accuracies" if measure.name == ACCURACY else "values"
+
+
+def _a_value_of(measure: Metric) -> str:
+    return "an accuracy" if measure.name == ACCURACY else f"a test {measure.title}"
 
 
 def penalty_grid(found: Penalties) -> Grid:
@@ -356,11 +393,12 @@ def comparison_table(
     ceiling: np.ndarray | None = None,
     width: int = 100,
     comparisons: Sequence[PairedComparison] | None = None,
+    failed: Sequence[str] = (),
 ) -> Table:
     """What `understudy compare` prints: the table of comparisons, as wide as the terminal allows."""
     found = compare(curves, reference) if comparisons is None else comparisons
     return _fit_terminal(
-        lambda n: comparison_grid(curves, reference, ceiling, n, False, found), len(curves.schedule), width
+        lambda n: comparison_grid(curves, reference, ceiling, n, False, found, failed), len(curves.schedule), width
     )
 
 
@@ -392,23 +430,22 @@ def _largest(values: list[list[float]]) -> frozenset[tuple[int, int]]:
     )
 
 
-def _mean_and_std(values: np.ndarray, decimals: int, deviation: bool = True) -> str:
-    mean = f"{100 * values.mean():.{decimals}f}"
-    return mean + (f"±{100 * standard_deviation(values):.{decimals}f}" if deviation and len(values) > 1 else "")
+def mean_and_std(values: np.ndarray, decimals: int, measure: Metric, deviation: bool = True) -> str:
+    """A mean and, of two values or more, its standard deviation, as 87.3±0.4."""
+    mean = f"{measure.scale * values.mean():.{decimals}f}"
+    if not deviation or len(values) < 2:
+        return mean
+    return f"{mean}±{measure.scale * standard_deviation(values):.{decimals}f}"
 
 
-def points_text(difference: Difference) -> str:
-    """A difference in points and its interval, as +1.20 [+0.40, +2.00]."""
-    mean = _signed_text(difference.mean)
-    return mean if difference.interval is None else f"{mean} {interval_text(difference.interval)}"
+def points_text(difference: Difference, measure: Metric = METRICS[ACCURACY]) -> str:
+    """A difference and its interval, as +1.20 [+0.40, +2.00]; in points for a share."""
+    mean = measure.signed(difference.mean)
+    return mean if difference.interval is None else f"{mean} {interval_text(difference.interval, measure)}"
 
 
-def interval_text(ends: tuple[float, float] | None) -> str:
-    return "" if ends is None else f"[{', '.join(map(_signed_text, ends))}]"
-
-
-def _signed_text(value: float) -> str:
-    return f"{round(100 * value, 2) + 0.0:+.2f}"  # + 0.0: there is no -0.00
+def interval_text(ends: tuple[float, float] | None, measure: Metric = METRICS[ACCURACY]) -> str:
+    return "" if ends is None else f"[{', '.join(map(measure.signed, ends))}]"
 
 
 def _rounded_text(value: float) -> str:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from understudy.checks import check_choice, check_number, check_whole_number
+from understudy.errors import UnderstudyError
 from understudy.strategies.autoencoders import (
     Autoencoder,
     Inputs,
@@ -23,11 +24,13 @@ from understudy.strategies.autoencoders import (
     make_discriminator,
 )
 from understudy.strategies.randomness import seeded_layers, torch_generator
-from understudy.strategies.ranking import top
+from understudy.strategies.ranking import steady_utilities, top
 from understudy.strategies.view import UNLABELLED, Picks, PoolView
 
 Kl = Literal["sum", "mean"]
 History = dict[str, Float[np.ndarray, "iterations"]]  # each loss by iteration
+# More, without being told how many, are refused: on a processor they would take hours with the smallest networks.
+MOST_ITERATIONS: Final = {"cpu": 100_000, "cuda": 2_000_000}
 LOSSES: Final = ("reconstruction", "kl", "adversary", "supervised", "discriminator")
 
 
@@ -121,6 +124,17 @@ def check_iterations(iterations: int | None) -> None:
 def passes_over(n_rows: int, batch_size: int) -> int:
     """Iterations that amount to a hundred epochs over this many rows, as published: N 100 / 128."""
     return max(1, n_rows * 100 // batch_size)
+
+
+def check_duration(who: str, n_rows: int, batch_size: int, device: torch.device) -> None:
+    """Raise if a hundred epochs would take a day, before they begin; whoever says how many iterations may have them."""
+    needed, most = passes_over(n_rows, batch_size), MOST_ITERATIONS[device.type]
+    if needed > most:
+        hint = ", or use a GPU" if device.type == "cpu" else ""
+        raise UnderstudyError(
+            f"{who} trains for 100 epochs: {needed:,} iterations over {n_rows:,} rows, hours to days, and more than "
+            f"{most:,}; pass iterations={needed} to have them, or fewer{hint}"
+        )
 
 
 def make_players(game: Game, board: Board, rng: np.random.Generator) -> Players:
@@ -249,6 +263,8 @@ class AdversarialStrategy:
 
         `random_start`: in the first iteration the extra inputs are uniform random numbers.
         """
+        if self.iterations is None:
+            check_duration(type(self).__name__, n_rows, self.batch_size, board.targets.device)
         players = make_players(game, board, rng)
         iterations = self.iterations or passes_over(n_rows, self.batch_size)
         first_told = None
@@ -267,4 +283,5 @@ def choose_by_discriminator(players: Players, board: Board, rows: Int[Tensor, "m
 def least_like_labelled(rows: Int[Tensor, "m"], logits: Float[Tensor, "m"], n: int) -> Picks:
     """The n rows of smallest D, with scores 1 - D. Ranked by the logit, which does not saturate."""
     chosen = top(rows, -logits, n)
-    return Picks(chosen.rows, torch.from_numpy(chosen.scores).sigmoid().numpy())
+    shares = torch.sigmoid(-logits.double())
+    return Picks(chosen.rows, torch.from_numpy(chosen.scores).sigmoid().numpy(), steady_utilities(rows, shares, n))

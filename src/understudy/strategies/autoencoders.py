@@ -201,5 +201,11 @@ def encode_rows(
 ) -> Float[Tensor, "m z"]:
     """Means of the latents, in eval mode, so that a row's mean does not depend on its batch."""
     vae.eval()
-    n_blocks = math.ceil(len(rows) / rows_per_block)
-    return torch.cat([vae.encode(inputs(block))[0] for block in np.array_split(rows, n_blocks)])
+    out, done = torch.empty(0), 0  # one tensor: small ones kept between large temporaries would fragment the heap
+    for block in np.array_split(rows, math.ceil(len(rows) / rows_per_block)):
+        means = vae.encode(inputs(block))[0]
+        if not done:
+            out = means.new_empty((len(rows), means.shape[1]))
+        out[done : done + len(block)] = means
+        done += len(block)
+    return out

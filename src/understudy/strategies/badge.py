@@ -14,8 +14,8 @@ from understudy.checks import check_choice, check_flag
 from understudy.errors import UnderstudyError
 from understudy.strategies.points import squared_lengths
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import picks
-from understudy.strategies.view import Picks, PoolView
+from understudy.strategies.ranking import picks, utilities
+from understudy.strategies.view import Picks, PoolView, Utilities
 
 Start = Literal["largest", "uniform"]
 # Squared distances below this many rounding errors of the squared norms are recomputed without cancellation.
@@ -49,9 +49,14 @@ class Badge:
         else:  # skipping the few closed rows would save little time and cost a copy
             gradients = Gradients(view.hidden, view.probs, self.bias)
             rows = torch.arange(len(view), device=rows.device)
-        before = (view.is_pending & ~view.is_labelled)[rows].nonzero()[:, 0]
-        chosen, scores = draw_seeds(gradients, view.is_open[rows], n, self.start, rng, before.tolist())
-        return picks(rows[chosen], scores)
+        before = (view.is_pending & ~view.is_labelled)[rows].nonzero()[:, 0].tolist()
+        is_open = view.is_open[rows]
+        chosen, scores = draw_seeds(gradients, is_open, n, self.start, rng, before)
+
+        def all_distances() -> Utilities:
+            return utilities(rows[is_open], _masses(gradients, before, chosen.tolist())[:, is_open])
+
+        return picks(rows[chosen], scores, all_distances)
 
 
 class Gradients:
@@ -145,6 +150,19 @@ def draw_seeds(
         if len(chosen) < n:
             update_nearest(gradients, centre, nearest)
     return torch.tensor(chosen, device=is_open.device), torch.tensor(scores, dtype=torch.float64)
+
+
+def _masses(gradients: Gradients, before: Sequence[int], chosen: Sequence[int]) -> Float[Tensor, "q m"]:
+    """Every row's D² before each of the chosen ones was drawn; its squared norm before the very first."""
+    nearest = torch.full_like(gradients.squares, torch.inf).double()
+    for centre in before:
+        update_nearest(gradients, centre, nearest)
+    lines: list[Tensor] = []
+    for centre in chosen:
+        lines.append(nearest.clone() if before or lines else gradients.squares.double())
+        nearest[centre] = 0.0
+        update_nearest(gradients, centre, nearest)
+    return torch.stack(lines)
 
 
 def update_nearest(gradients: Gradients, centre: int, nearest: Float[Tensor, "m"]) -> None:

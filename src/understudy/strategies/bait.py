@@ -14,11 +14,13 @@ from understudy.checks import check_number
 from understudy.core.blocks import rows_that_fit
 from understudy.core.linalg import inverse
 from understudy.errors import UnderstudyError
+from understudy.strategies.available_memory import in_gib, require_memory
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import picks
-from understudy.strategies.view import Picks, PoolView, check_subset_size
+from understudy.strategies.ranking import picks, utilities
+from understudy.strategies.view import Picks, PoolView, Utilities, check_subset_size
 
 MAX_MATRIX_ROWS: Final = 5_000  # of the largest matrix that is inverted
+BYTES_PER_NUMBER: Final = 8
 NUMBERS_PER_BLOCK: Final = 1 << 18  # in memory at a time while rows are read
 # Once the trace has shrunk to this share, it is recomputed, because the subtractions have cost precision.
 REFRESH_BELOW: Final = 1e-4
@@ -43,14 +45,23 @@ class Bait:
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n, self.subset_size, rng)
-        return _choose(self.fisher_of(view), view.taken, rows, n, self.regularisation, self.oversampling)
+        fisher = self.fisher_of(view)
+        classes = fisher.probs.shape[1]  # one in the binary variant
+        require_memory(
+            2 * classes**2 * BYTES_PER_NUMBER * len(rows),
+            f"bait keeps two matrices of {classes:,} x {classes:,} for each of {len(rows):,} rows, which takes",
+            "pass a smaller subset_size, or use bait_binary",
+            view.device,
+        )
+        return _choose(fisher, view.taken, rows, n, self.regularisation, self.oversampling)
 
     def fisher_of(self, view: PoolView) -> "Fisher":
         width, classes = view.hidden.shape[1], view.n_classes
         if width * classes > MAX_MATRIX_ROWS:
             raise UnderstudyError(
                 f"bait inverts a matrix of {width:,} hidden outputs x {classes:,} classes = {width * classes:,} rows, "
-                f"more than {MAX_MATRIX_ROWS:,}; use bait_binary"
+                f"more than {MAX_MATRIX_ROWS:,}; it and what is made of it would take "
+                f"{in_gib(5 * BYTES_PER_NUMBER * (width * classes) ** 2)} of memory; use bait_binary"
             )
         return Fisher(view.hidden, view.probs, class_roots)
 
@@ -232,23 +243,40 @@ def _choose(
     oversampling: float,
 ) -> Picks:
     """Forward selection of more rows than needed, then backward elimination. Ties go to the lowest row."""
-    everybody = torch.arange(len(fisher.hidden), device=rows.device)
-    F = fisher.total(everybody) / len(everybody)
-    M = regularisation * torch.eye(fisher.size).to(F)
-    if len(taken):  # their mean, weighted by their share: n taken / (n taken + n new)
-        M += fisher.total(taken) / (len(taken) + n)
-    candidates = replace(fisher, scale=math.sqrt(n / (len(taken) + n)))
-    forward = Design(candidates, rows, M, F, 1)
+    forward = _start_design(fisher, taken, rows, n, regularisation)
     chosen, gains = [], []
     for _ in range(min(math.ceil(oversampling * n), len(rows))):
         chosen.append(int(forward.changes().argmax()))
         gains.append(forward.step(chosen[-1]))
     kept = torch.arange(len(chosen), device=rows.device)
     if len(chosen) > n:
-        backward = Design(candidates, rows[torch.tensor(chosen, device=rows.device)], forward.M, F, -1)
+        places = rows[torch.tensor(chosen, device=rows.device)]
+        backward = Design(forward.fisher, places, forward.M, forward.F, -1)
         for _ in range(len(chosen) - n):
             # among ties, the one added last
             backward.step(len(chosen) - 1 - int(backward.changes().flip(0).argmax()))
         kept = backward.is_open.nonzero()[:, 0]
     order = torch.tensor(chosen, device=rows.device)[kept]
-    return picks(rows[order], torch.tensor(gains, dtype=torch.float64, device=rows.device)[kept])
+
+    def all_gains() -> Utilities:
+        """By how much each row would lower the trace if it joined the earlier picks; no row is eliminated here."""
+        design = _start_design(fisher, taken, rows, n, regularisation)
+        lines = []
+        for place in order.tolist():
+            lines.append(design.changes())
+            design.step(place)
+        return utilities(rows, torch.stack(lines))
+
+    return picks(rows[order], torch.tensor(gains, dtype=torch.float64, device=rows.device)[kept], all_gains)
+
+
+def _start_design(
+    fisher: Fisher, taken: Int[Tensor, "l"], rows: Int[Tensor, "m"], n: int, regularisation: float
+) -> Design:
+    """The design of the taken rows, to which some of these rows are to be added."""
+    everybody = torch.arange(len(fisher.hidden), device=rows.device)
+    F = fisher.total(everybody) / len(everybody)
+    M = regularisation * torch.eye(fisher.size).to(F)
+    if len(taken):  # their mean, weighted by their share: n taken / (n taken + n new)
+        M += fisher.total(taken) / (len(taken) + n)
+    return Design(replace(fisher, scale=math.sqrt(n / (len(taken) + n))), rows, M, F, 1)

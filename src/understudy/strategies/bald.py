@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from understudy.checks import check_choice, check_number, check_whole_number
-from understudy.core.blocks import rows_that_fit
+from understudy.core.blocks import block_slices, rows_that_fit
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import top, weighted_draw
+from understudy.strategies.ranking import in_blocks, top, weighted_draw
 from understudy.strategies.uncertainty import entropy
 from understudy.strategies.view import Picks, PoolView
 
@@ -24,12 +24,17 @@ def entropies(
     stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"], numbers_per_block: int = NUMBERS_PER_BLOCK
 ) -> tuple[Float[Tensor, "m"], Float[Tensor, "m"]]:
     """The entropy of the mean prediction of these rows, and the mean of the entropies; float64, in nats."""
-    of_mean, mean_of = [], []
-    for block in torch.split(rows, rows_that_fit(numbers_per_block, stochastic[0].numel())):
-        probs = stochastic[block].double()
-        of_mean.append(entropy(probs.mean(1)))
-        mean_of.append(entropy(probs).mean(1))
-    return torch.cat(of_mean), torch.cat(mean_of)
+    size = min(len(rows), rows_that_fit(numbers_per_block, stochastic[0].numel()))
+    # Blocks are made in the same memory each time: allocated anew they fragment the heap, up to the size of all.
+    taken = stochastic.new_empty((size, *stochastic.shape[1:]))
+    exact, terms = (torch.empty_like(taken, dtype=torch.float64) for _ in range(2))
+    found = exact.new_empty((2, len(rows)))
+    for part in block_slices(len(rows), size):
+        block = torch.index_select(stochastic, 0, rows[part], out=taken[: part.stop - part.start])
+        probs = exact[: len(block)].copy_(block)
+        found[0, part] = entropy(probs.mean(1))
+        found[1, part] = torch.special.entr(probs, out=terms[: len(block)]).sum(-1).mean(1)
+    return found[0], found[1]
 
 
 def mutual_information(
@@ -44,8 +49,8 @@ def variation_ratio(
     stochastic: Float[Tensor, "n t c"], rows: Int[Tensor, "m"], numbers_per_block: int = NUMBERS_PER_BLOCK
 ) -> Float[Tensor, "m"]:
     """1 minus the largest probability of the mean prediction of these rows; float64."""
-    blocks = torch.split(rows, rows_that_fit(numbers_per_block, stochastic[0].numel()))
-    return torch.cat([1 - stochastic[block].double().mean(1).amax(1) for block in blocks])
+    size = rows_that_fit(numbers_per_block, stochastic[0].numel())
+    return in_blocks(rows, size, lambda block: 1 - stochastic[block].double().mean(1).amax(1))
 
 
 def stochastic_needs(passes: int, dropout: float) -> Needs:

@@ -11,7 +11,7 @@ from torch import Tensor
 from understudy.checks import check_whole_number
 from understudy.core.blocks import rows_that_fit
 from understudy.strategies.bald import ReadsPasses, entropies
-from understudy.strategies.ranking import picks
+from understudy.strategies.ranking import in_blocks, picks, utilities
 from understudy.strategies.view import Picks, PoolView
 
 NUMBERS_PER_BLOCK: Final = 1 << 19  # in memory at a time while candidates are compared
@@ -34,22 +34,29 @@ class BatchBald(ReadsPasses):
             check_whole_number("keep", self.keep, 1)
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
-        rows, stochastic = view.candidates(n), view.stochastic
+        every, stochastic = view.candidates(n), view.stochastic
+        rows = every
         of_mean, expected = entropies(stochastic, rows)
         bounds = (of_mean - expected).clamp_min_(0)
+        alone = Search(stochastic, rows, expected, bounds.clone())
         if self.keep is not None:
             order = torch.sort(bounds, descending=True, stable=True).indices
             kept = order[: max(self.keep, KEPT_PER_PICK * n)].sort().values
             rows, expected, bounds = rows[kept], expected[kept], bounds[kept]
         search = Search(stochastic, rows, expected, bounds)
         pending = view.pending  # they are part of the batch
-        scores = []
+        scores, joint = [], []
         for _ in range(n):
             batch = stochastic[torch.cat([pending, rows[search.chosen]])].double()
             exact = stochastic.shape[2] ** len(batch) <= self.max_configurations
             answers = all_answers(batch) if exact else draw_answers(batch, self.max_configurations, rng)
             scores.append(search.step(answers, exact))
-        return picks(rows[search.chosen], torch.tensor(scores, dtype=torch.float64))
+            joint.append((answers, exact))
+        return picks(
+            rows[search.chosen],
+            torch.tensor(scores, dtype=torch.float64),
+            lambda: utilities(every, torch.stack([alone.gains(*given) for given in joint])),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +118,19 @@ class Search:
     ) -> None:
         self.stochastic, self.rows, self.expected, self.bounds = stochastic, rows, expected, bounds
         self.chosen: list[int] = []  # places in `rows`
+
+    def gains(self, answers: Answers, exact: bool) -> Float[Tensor, "m"]:
+        """What each row would add, all of them looked at."""
+        width = (len(answers.shares) + self.stochastic.shape[1]) * self.stochastic.shape[2]
+        entropies_left = in_blocks(
+            self.rows,
+            rows_that_fit(NUMBERS_PER_BLOCK, width),
+            lambda block: answers.expected_entropy(self.stochastic[block].double()),
+        )
+        gains = torch.minimum((entropies_left - self.expected).clamp_min_(0), self.bounds)
+        if exact:
+            self.bounds = gains
+        return gains
 
     def step(self, answers: Answers, exact: bool) -> float:
         """Choose one more; returns what it adds to the mutual information of the batch."""

@@ -14,7 +14,7 @@ from understudy.checks import check_number, check_whole_number
 from understudy.strategies.clusters import Space, check_space, k_means, table_of, turn_numbers
 from understudy.strategies.points import Points
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import picks, top
+from understudy.strategies.ranking import picks, steady_utilities, top
 from understudy.strategies.uncertainty import margin
 from understudy.strategies.view import Picks, PoolView
 
@@ -54,7 +54,8 @@ class ClusterMargin:
         kept = top(rows, doubts, min(len(rows), max(n, round(self.per_pick * n)))).rows
         clusters = self.clusters(table_of(view, self.on)).cpu().numpy()[kept]
         chosen = kept[round_robin(clusters, rng.permutation(len(kept)), n)]
-        return picks(torch.from_numpy(chosen), margin(view.probs[view.labels.new_tensor(chosen)]))
+        scores = margin(view.probs[view.labels.new_tensor(chosen)])
+        return picks(torch.from_numpy(chosen), scores, steady_utilities(rows, doubts, n))
 
     def clusters(self, features: Float[Tensor, "n d"]) -> Int[Tensor, "n"]:
         """The cluster of each row, computed once for these features.

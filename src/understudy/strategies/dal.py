@@ -1,5 +1,6 @@
 """DAL: the rows that a small classifier most confidently tells apart from the labelled ones."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,8 +13,8 @@ from torch.nn.functional import cross_entropy
 from understudy.checks import check_number, check_whole_number
 from understudy.strategies.protocol import Needs
 from understudy.strategies.randomness import draw_subset, seeded_layers, torch_generator
-from understudy.strategies.ranking import top, weighted_draw
-from understudy.strategies.view import Picks, PoolView
+from understudy.strategies.ranking import in_blocks, top, utilities, weighted_draw
+from understudy.strategies.view import Picks, PoolView, Utilities
 
 ROWS_PER_BLOCK: Final = 4096  # predicted at a time
 SHARPNESS: Final = 0.01  # of the sampling: odds fall by a factor e for each decrease of the probability by this much
@@ -64,7 +65,7 @@ class DAL:
         rows = view.candidates(n)
         view.require_labelled("dal")
         taken = view.taken
-        chosen = []
+        chosen, judged = [], []
         for size in self.sizes(n):
             some = draw_subset(rows, max(size, self.subsample * len(taken)), rng)
             likely = self.unlabelled_probability(view.hidden, taken, some, rng)
@@ -73,10 +74,15 @@ class DAL:
             else:
                 found = top(some, likely, size)
             chosen.append(found)
+            judged.append((some, likely, size))
             new = torch.from_numpy(found.rows).to(rows.device)
             taken = torch.cat([taken, new])
             rows = rows[~torch.isin(rows, new)]
-        return Picks(np.concatenate([some.rows for some in chosen]), np.concatenate([some.scores for some in chosen]))
+        return Picks(
+            np.concatenate([some.rows for some in chosen]),
+            np.concatenate([some.scores for some in chosen]),
+            lambda: _all_probabilities(view, judged),
+        )
 
     def sizes(self, n: int) -> list[int]:
         """n split as evenly as possible, without zeros."""
@@ -105,8 +111,18 @@ class DAL:
             generator=torch_generator(rng),
         )
         with torch.no_grad():
-            logits = [classifier(hidden[some]).double() for some in torch.split(rows, ROWS_PER_BLOCK)]
-        return torch.cat(logits).softmax(1)[:, 1]
+            logits = in_blocks(rows, ROWS_PER_BLOCK, lambda some: classifier(hidden[some]).double())
+        return logits.softmax(1)[:, 1]
+
+
+def _all_probabilities(view: PoolView, judged: Sequence[tuple[Tensor, Tensor, int]]) -> Utilities:
+    """The probabilities by which each pick was chosen: those of its sub-batch; -inf for rows outside its sample."""
+    lines = torch.full((sum(size for _, _, size in judged), len(view)), -torch.inf, dtype=torch.float64)
+    start = 0
+    for some, likely, size in judged:
+        lines[start : start + size, some.cpu()] = likely.double().cpu()
+        start += size
+    return utilities(torch.arange(len(view)), lines)
 
 
 def make_classifier(inputs: int) -> nn.Sequential:

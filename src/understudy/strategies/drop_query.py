@@ -14,7 +14,7 @@ from understudy.strategies.clusters import k_means, nearest_members
 from understudy.strategies.points import Points
 from understudy.strategies.protocol import Needs
 from understudy.strategies.randomness import torch_generator
-from understudy.strategies.ranking import picks
+from understudy.strategies.ranking import in_blocks, picks, steady_utilities
 from understudy.strategies.view import Picks, PoolView
 
 PATIENCE = 20  # epochs without improvement
@@ -64,16 +64,22 @@ class DropQuery:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows, pending = view.candidates(n), view.pending
         if not bool(view.is_labelled.any()):
-            chosen, distances = _one_a_cluster(view.features, rows, pending, n, rng)
-            return picks(chosen, -distances.sqrt())
+            chosen, among, squares = _one_a_cluster(view.features, rows, pending, n, rng)
+            distances, is_free = -squares.sqrt(), ~torch.isin(among, pending)
+            return picks(
+                chosen,
+                distances[torch.searchsorted(among, chosen)],
+                steady_utilities(among[is_free], distances[is_free], n),
+            )
         generator = torch_generator(rng)
         unit = root_mean_square(view.features)
         known = view.labelled
         head = self.train_head(view.features[known] / unit, view.labels[known], view.n_classes, generator)
         flips = self.flips(head, Points(view.features, rows), unit, generator)
         kept = choose_candidates(flips, n, self.threshold, self.enough * (n + len(pending)), rng)
-        chosen, _ = _one_a_cluster(view.features, rows[kept], pending, n, rng)
-        return picks(chosen, flips[torch.searchsorted(rows, chosen)].double() / self.passes)
+        chosen, _, _ = _one_a_cluster(view.features, rows[kept], pending, n, rng)
+        shares = flips.double() / self.passes
+        return picks(chosen, shares[torch.searchsorted(rows, chosen)], steady_utilities(rows, shares, n))
 
     def train_head(
         self, inputs: Float[Tensor, "l d"], labels: Int[Tensor, "l"], n_classes: int, generator: torch.Generator
@@ -105,13 +111,14 @@ class DropQuery:
 
     def flips(self, head: LinearHead, points: Points, unit: float, generator: torch.Generator) -> Int[Tensor, "m"]:
         """The number of passes in which the class differs from the one predicted from all features."""
-        counts = []
-        for places in torch.split(torch.arange(len(points), device=points.device), ROWS_AT_ONCE):
+
+        def count(places: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
             inputs = points.take(places) / unit
             plain = head.classes(inputs)
             passes = [head.classes(self.drop_features(inputs, generator)) != plain for _ in range(self.passes)]
-            counts.append(torch.stack(passes).sum(0))
-        return torch.cat(counts)
+            return torch.stack(passes).sum(0)
+
+        return in_blocks(torch.arange(len(points), device=points.device), ROWS_AT_ONCE, count)
 
     def drop_features(self, inputs: Float[Tensor, "b d"], generator: torch.Generator) -> Float[Tensor, "b d"]:
         keep = torch.empty(inputs.shape).bernoulli_(1 - self.dropout, generator=generator)
@@ -120,8 +127,10 @@ class DropQuery:
 
 def _one_a_cluster(
     features: Float[Tensor, "n d"], rows: Int[Tensor, "m"], pending: Int[Tensor, "p"], n: int, rng: np.random.Generator
-) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
-    """The most central row of each cluster (of unit-norm rows) without a pending row, and its squared distance.
+) -> tuple[Int[Tensor, "q"], Int[Tensor, "a"], Float[Tensor, "a"]]:
+    """The most central row of each cluster (of unit-norm rows) without a pending row; all rows that were clustered.
+
+    Last, the squared distance of each of those from its centre.
 
     Pending rows are part of the batch, so there is a cluster for each of them, too.
     """
@@ -129,7 +138,7 @@ def _one_a_cluster(
     points = Points(features, among, unit=True)
     clusters = k_means(points, n + len(pending), rng)
     chosen = nearest_members(points, clusters, n, torch.isin(among, pending))
-    return among[chosen], clusters.distances[chosen]
+    return among[chosen], among, clusters.distances
 
 
 def choose_candidates(

@@ -16,7 +16,7 @@ from understudy.errors import UnderstudyError
 from understudy.strategies.kcenter import Metric, kcenter_greedy, nearest_distances
 from understudy.strategies.points import as_points
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import picks
+from understudy.strategies.ranking import picks, steady_utilities
 from understudy.strategies.uncertainty import entropy
 from understudy.strategies.view import Picks, PoolView
 
@@ -81,7 +81,7 @@ class Elhamifar:
             centres = torch.cat([view.taken, chosen])
             far, _ = kcenter_greedy(view.features, centres, rest, n - len(chosen), rng, metric)
             chosen, scores = torch.cat([chosen, far]), torch.cat([scores, scores.new_zeros(len(far))])
-        return picks(chosen, scores)
+        return picks(chosen, scores, steady_utilities(rows, torch.where(norms > LEAST_NORM, norms, 0.0), n))
 
 
 def confidence(probs: Float[Tensor, "m c"], gaps: Float[Tensor, "m"], sigma: float) -> Float[Tensor, "m"]:

@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, normalize
 
 from understudy.checks import check_choice, check_number, check_whole_number
-from understudy.strategies.kcenter import kcenter_greedy
+from understudy.strategies.kcenter import kcenter_greedy, kcenter_utilities
 from understudy.strategies.protocol import Needs
 from understudy.strategies.randomness import torch_generator
-from understudy.strategies.ranking import picks, top
-from understudy.strategies.view import Picks, PoolView
+from understudy.strategies.ranking import picks, top, utilities
+from understudy.strategies.view import Picks, PoolView, Utilities
 
 Rule = Literal["uncertain", "core"]
 Normalisation = Literal["columns", "rows"]
@@ -65,8 +65,13 @@ class SequentialGCN:
         if self.rule == "uncertain":
             return top(rows, -(torch.sigmoid(logits[:m]) - self.margin).abs(), n)
         places = torch.arange(len(nodes), device=nodes.device)
-        chosen, distances = kcenter_greedy(torch.cat([H, logits[:, None]], 1), places[m:], places[:m], n, rng)
-        return picks(rows[chosen], distances)
+        points = torch.cat([H, logits[:, None]], 1)
+        chosen, distances = kcenter_greedy(points, places[m:], places[:m], n, rng)
+
+        def all_distances() -> Utilities:
+            return utilities(rows, kcenter_utilities(points, places[m:], places[:m], chosen))
+
+        return picks(rows[chosen], distances, all_distances)
 
     def _train_network(self, graph: "SimilarityGraph", m: int, rng: np.random.Generator) -> "GraphNetwork":
         """Train a network; the first m nodes are unlabelled, the rest labelled."""

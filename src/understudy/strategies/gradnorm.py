@@ -11,7 +11,7 @@ from torch import Tensor
 
 from understudy.checks import check_choice
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import top
+from understudy.strategies.ranking import in_blocks, top
 from understudy.strategies.view import Picks, PoolView, check_subset_size
 
 Scheme = Literal["entropy", "expected_released", "egl"]
@@ -72,8 +72,7 @@ class GradNorm:
         self, view: PoolView, rows: Int[Tensor, "m"], rows_per_block: int = ROWS_PER_BLOCK
     ) -> Float[Tensor, "m"]:
         """The norm of the last layer's gradient at each of these rows, computed in blocks."""
-        blocks = torch.split(rows, rows_per_block)
-        return torch.cat([self.last_lengths(view.hidden[some], view.probs[some]) for some in blocks])
+        return in_blocks(rows, rows_per_block, lambda some: self.last_lengths(view.hidden[some], view.probs[some]))
 
     def last_lengths(self, hidden: Float[Tensor, "b h"], probs: Float[Tensor, "b c"]) -> Float[Tensor, "b"]:
         """The gradient of the last weights is an outer product with the hidden outputs; of the last bias, with 1."""

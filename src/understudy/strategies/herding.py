@@ -13,9 +13,9 @@ from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.core.blocks import block_slices, rows_that_fit
 from understudy.strategies.points import as_points, smallest_gap, squared_lengths
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import picks
+from understudy.strategies.ranking import picks, utilities
 from understudy.strategies.uncertainty import margin
-from understudy.strategies.view import Picks, PoolView
+from understudy.strategies.view import Picks, PoolView, Utilities
 
 KernelName = Literal["gaussian", "tophat"]
 KERNELS: Final[tuple[KernelName, ...]] = get_args(KernelName)
@@ -117,8 +117,16 @@ def _select_by_herding(
     place = is_used.cumsum(0) - 1  # index of a row among these
     points = as_points(view.features[used].double(), settings.normalise)
     kernel = Similarity(points, place[targets], settings.kernel, bandwidth)
-    chosen, gains = herd(kernel, place[rows], place[view.taken], weights, n)
-    return picks(used[chosen], gains)
+    chosen, scores = herd(kernel, place[rows], place[view.taken], weights, n)
+
+    def all_gains() -> Utilities:
+        gains, lines = Gains(kernel, place[rows], place[view.taken], weights), []
+        for row in torch.searchsorted(place[rows], chosen).tolist():
+            lines.append(gains.of(torch.arange(len(rows), device=rows.device)))
+            gains.choose(row)
+        return utilities(rows, torch.stack(lines))
+
+    return picks(used[chosen], scores, all_gains)
 
 
 class Similarity:

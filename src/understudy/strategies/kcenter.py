@@ -10,8 +10,8 @@ from torch import Tensor
 
 from understudy.checks import check_choice
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import picks
-from understudy.strategies.view import Picks, PoolView
+from understudy.strategies.ranking import picks, utilities
+from understudy.strategies.view import Picks, PoolView, Utilities
 
 Metric = Literal["euclidean", "cosine"]
 METRICS: Final[tuple[Metric, ...]] = get_args(Metric)
@@ -80,6 +80,31 @@ def nearest_distances(
     return bounds.bound.sqrt()
 
 
+def kcenter_utilities(
+    points: Float[Tensor, "g d"],
+    centres: Int[Tensor, "l"],
+    candidates: Int[Tensor, "m"],
+    chosen: Int[Tensor, "q"],
+    metric: Metric = "euclidean",
+    start: Start = "taken",
+) -> Float[Tensor, "q m"]:
+    """How far each candidate was from its nearest centre before each of the chosen ones became one.
+
+    All are alike, at 0, before a first pick that is random.
+    """
+    place = torch.arange(len(candidates), device=candidates.device)
+    bounds = DistanceBounds(points, centres, candidates, len(chosen), metric)
+    distances = torch.zeros(len(chosen), len(candidates), dtype=torch.float64, device=points.device)
+    for pick, row in enumerate(chosen):
+        if pick or (len(centres) and start == "taken"):
+            bounds.bound[bounds.bound < 0] = 0.0  # a chosen one is at distance 0 from itself
+            for some in torch.split(place, bounds.sizes.rows):
+                bounds.compare_all(some)
+            distances[pick] = bounds.bound
+        bounds.choose(int((candidates == row).nonzero()[0, 0]))
+    return distances / 2 if metric == "cosine" else distances.sqrt()
+
+
 class DistanceBounds:
     """Squared distances of the candidates to their nearest centre: upper bounds for all, exact for the leader."""
 
@@ -136,6 +161,14 @@ class DistanceBounds:
                 leads = (self.bound[block] >= floor).nonzero()[:, 0]
                 block, X, start = block[leads], X[leads], end
 
+    def compare_all(self, which: Int[Tensor, "k"]) -> None:
+        """Make these bounds exact."""
+        X, start = self._take(self.candidates[which]), int(self.seen[which].min())
+        while start < self.n_centres:
+            end = min(start + self.sizes.centres, self.n_centres)
+            self._compare(which, X, start, end)
+            start = end
+
     def _bound_all(self) -> None:
         count = min(self.n_centres, self.sizes.first_centres)
         open_rows = (self.bound > 0).nonzero()[:, 0]
@@ -171,8 +204,9 @@ class CoreSet:
         return Needs(frozenset({"hidden"}))
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
-        rows = view.candidates(n)
-        return picks(*kcenter_greedy(view.hidden, view.taken, rows, n, rng))
+        rows, taken = view.candidates(n), view.taken
+        chosen, distances = kcenter_greedy(view.hidden, taken, rows, n, rng)
+        return picks(chosen, distances, lambda: utilities(rows, kcenter_utilities(view.hidden, taken, rows, chosen)))
 
 
 @dataclass(frozen=True)
@@ -191,9 +225,13 @@ class FarthestFirst:
         return Needs(frozenset({"hidden"}))
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
-        rows = view.candidates(n)
-        return picks(
-            *kcenter_greedy(
-                view.hidden, view.taken, candidates=rows, n=n, rng=rng, metric=self.metric, start=self.start
-            )
+        rows, taken = view.candidates(n), view.taken
+        chosen, distances = kcenter_greedy(
+            view.hidden, taken, candidates=rows, n=n, rng=rng, metric=self.metric, start=self.start
         )
+
+        def all_distances() -> Utilities:
+            before = kcenter_utilities(view.hidden, taken, rows, chosen, self.metric, self.start)
+            return utilities(rows, before)
+
+        return picks(chosen, distances, all_distances)

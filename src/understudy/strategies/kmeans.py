@@ -24,7 +24,7 @@ from understudy.strategies.clusters import (
 from understudy.strategies.points import Points
 from understudy.strategies.portions import select_in_portions
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import picks, top
+from understudy.strategies.ranking import picks, steady_utilities, top
 from understudy.strategies.uncertainty import SCORES, Score
 from understudy.strategies.view import Picks, PoolView, Supply
 
@@ -80,7 +80,8 @@ class KMeans:
             return _medoid_picks(points, rows, n, rng, is_held)
         clusters = k_means(points, k, rng, weights=weights)
         chosen = nearest_members(points, clusters, n, is_held)
-        return picks(rows[chosen], -clusters.distances[chosen].sqrt())
+        distances = -clusters.distances.sqrt()
+        return picks(rows[chosen], distances[chosen], steady_utilities(rows[~is_held], distances[~is_held], n))
 
 
 def _medoid_picks(

@@ -60,6 +60,9 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "newer methods": {
         "typiclust": "the most typical row of each cluster without labels",
         "probcover": "balls that cover most of the uncovered rows",
+        "dcom": "the same with balls as large as their predictions are pure, then small margins as coverage grows",
+        "tcm": "typiclust up to a number of labels per class, then margin",
+        "active_ft": "the row nearest to each of n centroids that are trained to be spread as the pool is",
         "cluster_margin": "small margins, spread over clusters",
         "drop_query": "rows whose prediction changes under dropout, spread by k-means",
         "max_herding": "rows that represent the rest of the pool best under a kernel",

@@ -19,6 +19,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.errors import UnderstudyError
 from understudy.hooks import Setup, Step, TrainingHook
+from understudy.strategies.ranking import in_blocks
 
 PairLoss = Literal["margin", "rank"]
 SEED_STREAM: Final = 2  # combined with a model's seed: the module's weights have their own random stream
@@ -193,8 +194,7 @@ class LossPredictionHook(TrainingHook):
         module = self.trained_module.pick(model, like=activations[0])
         if rows is None:
             rows = torch.arange(len(activations[0]), device=activations[0].device)
-        blocks = torch.split(rows, rows_per_block)
-        return torch.cat([module([layer[some][None] for layer in activations])[0] for some in blocks])
+        return in_blocks(rows, rows_per_block, lambda some: module([layer[some][None] for layer in activations])[0])
 
 
 class LearnsLosses:

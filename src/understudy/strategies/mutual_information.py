@@ -13,8 +13,8 @@ from understudy.core.kernels import gaussian, squared_distances
 from understudy.strategies.portions import select_in_portions
 from understudy.strategies.protocol import Needs
 from understudy.strategies.randomness import draw_subset
-from understudy.strategies.ranking import picks
-from understudy.strategies.view import Picks, PoolView
+from understudy.strategies.ranking import picks, utilities
+from understudy.strategies.view import Picks, PoolView, Utilities
 
 TIE: Final = 1e-10  # logarithms closer than this differ only by rounding
 
@@ -48,7 +48,13 @@ class MutualInformation:
         m = len(rows) + len(other)
         among, with_taken, among_taken = _covariances(X, m, self.width, self.noise)
         order, scores = _greedy(among, with_taken, among_taken, len(rows), n)
-        return picks(rows[order], scores)
+
+        def all_gains() -> Utilities:
+            lines: list[Tensor] = []
+            _greedy(among, with_taken, among_taken, len(rows), n, lines)
+            return utilities(rows, torch.stack(lines)[:, : len(rows)])
+
+        return picks(rows[order], scores, all_gains)
 
 
 def _covariances(
@@ -74,8 +80,11 @@ def _greedy(
     among_taken: Float[Tensor, "l l"],
     n_candidates: int,
     n: int,
+    lines: list[Tensor] | None = None,
 ) -> tuple[Int[Tensor, "n"], Float[Tensor, "n"]]:
     """n of the first rows, each with the largest ln v(row | taken) - ln v(row | all other remaining rows), and these.
+
+    `lines` takes those of all rows before each pick.
 
     P is the covariance given the taken rows, J the inverse covariance of the remaining ones: 1/J_xx is
     v(x | the others). Taking x is the same step for both, P - p pᵀ/P_xx and J - j jᵀ/J_xx. So each pick is a step of a
@@ -96,6 +105,8 @@ def _greedy(
     for t in range(n):
         gains = diagonals.clamp_min(tiny).log().sum(0).masked_fill(~is_open, -torch.inf)
         x = (gains >= gains.max() - TIE).nonzero()[0, 0]
+        if lines is not None:
+            lines.append(gains)
         order[t], scores[t] = x, gains[x]
         is_open[x] = False
         for matrix, made, diagonal in zip((P, J), steps, diagonals, strict=True):

@@ -19,6 +19,8 @@ def select_in_portions(select: Select, view: PoolView, n: int, size: int, rng: n
     view.candidates(n)  # raises if there are too few
     portions: list[Picks] = []
     left = n
+    if n <= size:
+        return select(view, n, rng)
     while left > size:
         portions.append(select(view, max(1, size // 2), rng))
         left -= len(portions[-1])

@@ -13,7 +13,7 @@ from understudy.errors import UnderstudyError
 from understudy.strategies.clusters import k_medoids, nearest_centres, turn_numbers
 from understudy.strategies.points import Points
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import picks, require_numbers
+from understudy.strategies.ranking import picks, require_numbers, steady_utilities
 from understudy.strategies.view import Picks, PoolView
 
 TRAINING_ITERATIONS: Final = 100
@@ -61,7 +61,7 @@ class PreClustering:
         require_numbers(scores)
         order = in_turns(assignment[rows].cpu().numpy(), scores.cpu().numpy(), n)
         chosen = torch.from_numpy(order).to(rows.device)
-        return picks(rows[chosen], scores[chosen])
+        return picks(rows[chosen], scores[chosen], steady_utilities(rows, scores, n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +81,13 @@ class Mixture:
         self, points: Points, of_prototype: Float[Tensor, "k c"]
     ) -> tuple[Float[Tensor, "m"], Float[Tensor, "m c"]]:
         """ln p(x), and p(y | x) = Σ p(y | k) p(k | x), of every point."""
-        densities, classes = [], []
-        for _, block in points.blocks():
+        densities = of_prototype.new_empty(len(points))
+        classes = of_prototype.new_empty((len(points), of_prototype.shape[1]))
+        for first, block in points.blocks():
             joint = self.log_joint(block)
-            densities.append(joint.logsumexp(1))
-            classes.append(joint.softmax(1) @ of_prototype)
-        return torch.cat(densities), torch.cat(classes)
+            densities[first : first + len(block)] = joint.logsumexp(1)
+            classes[first : first + len(block)] = joint.softmax(1) @ of_prototype
+        return densities, classes
 
 
 def fit_mixture(

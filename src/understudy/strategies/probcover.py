@@ -13,12 +13,12 @@ from understudy.checks import check_number, check_whole_number
 from understudy.core.blocks import block_slices
 from understudy.core.kernels import squared_distances
 from understudy.strategies.clusters import k_means
-from understudy.strategies.kcenter import kcenter_greedy, nearest_distances
-from understudy.strategies.neighbours import MOST_PICKED_OUT, Neighbours
+from understudy.strategies.kcenter import kcenter_greedy, kcenter_utilities, nearest_distances
+from understudy.strategies.neighbours import MOST_PICKED_OUT, Uncovered
 from understudy.strategies.points import ROWS_PER_BLOCK, as_points
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import picks
-from understudy.strategies.view import Picks, PoolView
+from understudy.strategies.ranking import picks, utilities
+from understudy.strategies.view import Picks, PoolView, Utilities
 
 # Stored neighbours, four bytes each: 1 GiB. A pair counts twice, once for each point.
 MAX_PAIRS: Final = 2**28
@@ -32,12 +32,15 @@ class ProbCover:
     alpha: float = 0.95
     purity_rows: int = 2_000
     normalise: bool = True
+    max_distances: int | None = None  # None: what suits the device
 
     def __post_init__(self) -> None:
         if self.delta is not None:
             check_number("delta", self.delta, above=0)
         check_number("alpha", self.alpha, above=0, most=1)
         check_whole_number("purity_rows", self.purity_rows, 1)
+        if self.max_distances is not None:
+            check_whole_number("max_distances", self.max_distances, 1)
 
     @property
     def needs(self) -> Needs:
@@ -47,14 +50,34 @@ class ProbCover:
         rows = view.candidates(n)
         points = as_points(view.features, self.normalise)
         delta = self.delta or estimate_delta(points, view.n_classes, rng, self.alpha, self.purity_rows)
-        covering, degrees = cover(points, delta, view.taken, view.is_open, n)
-        if len(covering) == n:
-            return picks(covering, degrees)
+        covering, degrees = cover(points, delta, view.taken, view.is_open, n, max_distances=self.max_distances)
+        far, shares = covering[:0], degrees[:0]
         # All is covered. Distances are below delta up to rounding, so as shares of it they rank below any degree.
-        rows = rows[~torch.isin(rows, covering)]
+        left = rows[~torch.isin(rows, covering)]
         centres = torch.cat([view.taken, covering])
-        far, distances = kcenter_greedy(points, centres, rows, n - len(covering), rng)
-        return picks(torch.cat([covering, far]), torch.cat([degrees, (distances / delta).clamp_max(1.0)]))
+        if len(covering) < n:
+            far, distances = kcenter_greedy(points, centres, left, n - len(covering), rng)
+            shares = (distances / delta).clamp_max(1.0)
+
+        def all_degrees() -> Utilities:
+            lines: list[Tensor] = []
+            cover(
+                points,
+                delta,
+                view.taken,
+                is_open=view.is_open,
+                n_picks=n,
+                lines=lines,
+                max_distances=self.max_distances,
+            )
+            values = torch.full((n, len(view)), -torch.inf, dtype=torch.float64, device=view.device)
+            for place, line in enumerate(lines):
+                values[place] = line
+            if len(far):
+                values[len(lines) :, left] = (kcenter_utilities(points, centres, left, far) / delta).clamp_max(1.0)
+            return utilities(rows, values[:, rows])
+
+        return picks(torch.cat([covering, far]), torch.cat([degrees, shares]), all_degrees)
 
 
 def cover(
@@ -65,37 +88,33 @@ def cover(
     n_picks: int,
     max_pairs: int = MAX_PAIRS,
     most_picked_out: float = MOST_PICKED_OUT,
+    lines: list[Tensor] | None = None,
+    max_distances: int | None = None,
 ) -> tuple[Int[Tensor, "q"], Float[Tensor, "q"]]:
     """Up to n open rows, fewer if all is covered earlier, and how many uncovered rows each had in its ball.
 
-    Each row is covered once, and only then do the degrees around it decrease by one: O(pairs) after the graph.
+    `lines` takes the degrees of all rows before each pick.
     """
     is_covered = nearest_distances(points, taken, torch.arange(len(points), device=points.device)) < delta
     is_covered[taken] = True
-    order = torch.sort(is_covered.byte(), stable=True).indices  # uncovered rows first: only these are searched for
-    n_uncovered = int((~is_covered).sum())
-    near = Neighbours(points, delta, n_uncovered, max_pairs, order, most_picked_out)
-    place = torch.empty_like(order)
-    place[order] = torch.arange(len(order), device=order.device)
-    degrees = torch.where(is_open, near.counts[place], 0)  # by row, no longer by position
-    left = torch.ones(n_uncovered, dtype=torch.bool, device=points.device)
+    uncovered = Uncovered(points, delta, is_covered, is_open, max_pairs, most_picked_out, max_distances)
+    degrees = uncovered.degrees
     chosen: list[int] = []
     scores: list[float] = []
     while len(chosen) < n_picks:
         row = int(degrees.argmax())
         if int(degrees[row]) <= 0:
             break
-        members = near.members(int(place[row]))
-        members = members[left[members]]
+        members = uncovered.around(row)
         if len(members) < int(degrees[row]):
             # Rounding may make a pair asymmetric. What the row would cover counts, and covered rows are done.
             degrees[row] = len(members)
             continue
+        if lines is not None:
+            lines.append(degrees.clone())
         chosen.append(row)
         scores.append(float(len(members)))
-        left[members] = False
-        degrees -= torch.where(is_open, near.count_around(members)[place], 0)
-        degrees[row] = 0
+        uncovered.cover(row, members)
     return (
         torch.tensor(chosen, dtype=torch.int64, device=points.device),
         torch.tensor(scores, dtype=torch.float64, device=points.device),

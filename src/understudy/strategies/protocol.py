@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
+import torch
 
 from understudy.errors import UnderstudyError
 from understudy.hooks import TrainingHook
-from understudy.strategies.view import SUPPLIES, Picks, PoolView, Supply
+from understudy.strategies.view import SUPPLIES, UNLABELLED, Picks, PoolView, Supply
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,10 @@ class Needs:
     hook: bool = False  # whether it changes training, by `training_hook`
 
     def __post_init__(self) -> None:
+        given: tuple[object, object] = (self.supplies, self.optional)
+        for names in given:
+            if not isinstance(names, set | frozenset):
+                raise UnderstudyError(f"Needs takes a set of names, as in Needs(frozenset({{'probs'}})); got {names!r}")
         if unknown := set(self.supplies | self.optional) - SUPPLIES:
             raise UnderstudyError(f"unknown need {unknown}; a view can hold {', '.join(sorted(SUPPLIES))}")
         if twice := self.supplies & self.optional:
@@ -119,3 +124,38 @@ class Augments(Protocol):
         self, images: np.ndarray, labels: np.ndarray, n_classes: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """Additional images and labels to train on besides these labelled ones."""
+
+
+def check_picks(strategy: Any, found: Any, view: PoolView, n: int) -> Picks:
+    """What a strategy returned: n different rows that may be chosen, each with its score. Raises if it is not."""
+    who = f"{type(strategy).__name__}.select"
+    if not isinstance(found, Picks):
+        raise UnderstudyError(f"{who} must return Picks(rows, scores); got {type(found).__name__}")
+    rows, scores = _as_array(found.rows), _as_array(found.scores)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise UnderstudyError(
+            f"{who} must return row numbers, whole and in a list; got {rows.dtype} of shape {rows.shape}"
+        )
+    if len(rows) != n:
+        raise UnderstudyError(f"{who} was asked for {n:,} rows and returned {len(rows):,}; return as many as asked for")
+    if rows.min() < 0 or rows.max() >= len(view):
+        wrong = rows[(rows < 0) | (rows >= len(view))][0]
+        raise UnderstudyError(f"{who} returned row {wrong}; rows are numbered 0 to {len(view) - 1:,} in the whole pool")
+    places = torch.from_numpy(rows.astype(np.int64)).to(view.device)
+    reasons = {"labelled": view.labels[places] != UNLABELLED, "pending": view.is_pending[places]}
+    for reason, holds in (reasons | {"skipped": view.is_skipped[places]}).items():
+        if bool(holds.any()):
+            wrong = rows[holds.cpu().numpy()][0]
+            raise UnderstudyError(f"{who} returned row {wrong}, which is {reason}; choose among view.candidates(n)")
+    if len(set(rows.tolist())) < n:
+        wrong = np.sort(rows)[:-1][np.diff(np.sort(rows)) == 0][0]
+        raise UnderstudyError(f"{who} returned row {wrong} more than once; return different rows")
+    if scores.shape != rows.shape or scores.dtype.kind not in "fiu":
+        raise UnderstudyError(
+            f"{who} must return a score for each of its {n:,} rows; got {scores.dtype} of shape {scores.shape}"
+        )
+    return Picks(rows.astype(np.int64), scores.astype(np.float64), found.utilities)
+
+
+def _as_array(values: Any) -> np.ndarray:
+    return np.asarray(values.detach().cpu() if isinstance(values, torch.Tensor) else values)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import picks
+from understudy.strategies.ranking import picks, steady_utilities
 from understudy.strategies.view import Picks, PoolView
 
 
@@ -21,4 +21,4 @@ class Random:
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         rows = view.candidates(n)
         drawn = torch.from_numpy(rng.permutation(len(rows))[:n]).to(rows.device)
-        return picks(rows[drawn], torch.zeros(n))
+        return picks(rows[drawn], torch.zeros(n), steady_utilities(rows, torch.zeros(len(rows)), n))

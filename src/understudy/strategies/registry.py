@@ -4,9 +4,11 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from functools import partial
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any, Final
 
 from understudy.errors import UsageError
+from understudy.strategies.active_ft import ActiveFT
 from understudy.strategies.badge import Badge
 from understudy.strategies.bait import Bait, BaitBinary
 from understudy.strategies.bald import Bald, PowerBald
@@ -14,6 +16,7 @@ from understudy.strategies.batchbald import BatchBald
 from understudy.strategies.bgadl import Bgadl
 from understudy.strategies.cluster_margin import ClusterMargin
 from understudy.strategies.dal import DAL
+from understudy.strategies.dcom import DCoM
 from understudy.strategies.drop_query import DropQuery
 from understudy.strategies.elhamifar import Elhamifar
 from understudy.strategies.emoc import EMOC
@@ -36,6 +39,7 @@ from understudy.strategies.subquery import Subquery
 from understudy.strategies.surrogate import SurrogateStrategy
 from understudy.strategies.svm_margin import SVMMargin
 from understudy.strategies.ta_vaal import TaVaal
+from understudy.strategies.tcm import TCM
 from understudy.strategies.typiclust import TypiClust
 from understudy.strategies.uncertainty import Uncertainty
 from understudy.strategies.vaal import Vaal
@@ -87,6 +91,9 @@ STRATEGIES: Final[dict[str, Callable[..., Strategy]]] = {
     "preclustering": PreClustering,
     "typiclust": TypiClust,
     "probcover": ProbCover,
+    "dcom": DCoM,
+    "tcm": TCM,
+    "active_ft": ActiveFT,
     "max_herding": MaxHerding,
     "uherding": UHerding,
     "elhamifar": Elhamifar,
@@ -100,6 +107,10 @@ def make_strategy(name: str, **settings: Any) -> Strategy:
     if name not in STRATEGIES:
         near = get_close_matches(name, STRATEGIES, 1)
         hint = f"did you mean {near[0]!r}?" if near else "`understudy strategies` lists them"
+        if (plain := name.partition("(")[0]) in STRATEGIES:
+            hint = f"in Python its settings are arguments: make_strategy({plain!r}, ...)"
+        if Path(f"{name}.py").is_file():
+            hint = f"to take a class from {name}.py write {name}:ItsName"
         raise UsageError(f"there is no strategy {name!r}; {hint}")
     known = signature(STRATEGIES[name]).parameters
     takes_options = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values())

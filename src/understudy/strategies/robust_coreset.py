@@ -14,10 +14,10 @@ from torch import Tensor
 from understudy.checks import check_number, check_whole_number
 from understudy.core.blocks import block_slices
 from understudy.errors import UnderstudyError
-from understudy.strategies.kcenter import kcenter_greedy, nearest_distances
+from understudy.strategies.kcenter import kcenter_greedy, kcenter_utilities, nearest_distances
 from understudy.strategies.points import exact_distances
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import picks
+from understudy.strategies.ranking import picks, utilities
 from understudy.strategies.view import Picks, PoolView
 
 ROWS_PER_BLOCK: Final = 256
@@ -46,20 +46,24 @@ class RobustCoreSet:
         rows = view.candidates(n, self.max_points, rng)
         passed_over = _skipped_share(view, len(rows), rng)
         greedy, scores = kcenter_greedy(points, view.taken, rows, n, rng)
+
+        def picks_of(chosen: Int[Tensor, "q"], lengths: Float[Tensor, "q"]) -> Picks:
+            return picks(chosen, lengths, lambda: utilities(rows, kcenter_utilities(points, view.taken, rows, chosen)))
+
         if n == len(rows) and not len(passed_over):  # every row becomes a centre
-            return picks(greedy, scores)
+            return picks_of(greedy, scores)
         # Rounded up: of 2,000 rows the published share is less than one, and without outliers nothing would be robust.
         spare = math.ceil(self.outliers * (len(rows) + len(passed_over) + len(view.taken)) - 1e-9)
         program = CoverProgram(points, view.taken, rows, passed_over, greedy, spare)
         better = program.best(n, self.time_limit)
         if better is None:
-            return picks(greedy, scores)
+            return picks_of(greedy, scores)
         # The solver uses no more centres than it must. Greedy adds the rest and orders them all.
         used, left = rows[better], rows[~better]
         if len(used) < n:
             more, _ = kcenter_greedy(points, torch.cat([view.taken, used]), left, n - len(used), rng)
             used = torch.cat([used, more]).sort().values
-        return picks(*kcenter_greedy(points, view.taken, used, n, rng))
+        return picks_of(*kcenter_greedy(points, view.taken, used, n, rng))
 
 
 def _skipped_share(view: PoolView, drawn: int, rng: np.random.Generator) -> Int[Tensor, "s"]:

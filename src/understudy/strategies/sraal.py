@@ -16,9 +16,9 @@ from understudy.strategies.adversary import (
     game_of,
 )
 from understudy.strategies.autoencoders import On, encode_rows, needs_of
-from understudy.strategies.kcenter import kcenter_greedy
+from understudy.strategies.kcenter import kcenter_greedy, kcenter_utilities
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import picks
+from understudy.strategies.ranking import picks, utilities
 from understudy.strategies.view import Picks, PoolView
 
 
@@ -77,7 +77,8 @@ class Sraal(AdversarialStrategy):
         board = board_of(view, self.on, rows)
         players = self.train(game, board, len(view), rng)
         latents = encode_rows(players.vae, board.inputs, np.arange(len(view)))
-        return picks(*kcenter_greedy(latents, view.taken, rows, n, rng))
+        chosen, distances = kcenter_greedy(latents, view.taken, rows, n, rng)
+        return picks(chosen, distances, lambda: utilities(rows, kcenter_utilities(latents, view.taken, rows, chosen)))
 
 
 def expected_states(view: PoolView) -> Float[Tensor, "n"]:

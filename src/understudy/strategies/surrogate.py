@@ -11,10 +11,14 @@ from torch import Tensor
 
 from understudy.checks import check_choice, check_flag
 from understudy.core.options import Method, Options
+from understudy.core.protocol import RowStorage
 from understudy.core.surrogate import Surrogate
+from understudy.strategies.available_memory import require_memory
 from understudy.strategies.protocol import Needs
-from understudy.strategies.view import UNLABELLED, Picks, PoolView
+from understudy.strategies.view import UNLABELLED, Picks, PoolView, Utilities
 
+IN_BLOCKS: Final = 2**28  # bytes, however many rows there are
+IN_LOOKAHEAD: Final = 2**30  # more
 SAMPLED_ROWS: Final = 64  # compared to recognise the pool
 
 
@@ -23,7 +27,7 @@ class SurrogateStrategy:
 
     It follows the views it is shown: labels, pending and skipped rows are copied from them. `blind` withholds the
     labels of a round from it until the learner has been trained, as in batch strategies. `on` says what the kernel
-    uses, the pool's features or the learner's hidden ones. The method and its options are as in `Surrogate`.
+    uses, the pool's features or the learner's hidden ones. The method, its options and `storage` are as in `Surrogate`.
     """
 
     def __init__(
@@ -32,11 +36,12 @@ class SurrogateStrategy:
         method: Method = "understudy",
         blind: bool = False,
         on: Literal["features", "hidden"] = "features",
+        storage: RowStorage | None = None,
         **options: Any,
     ) -> None:
         check_choice("on", on, ("features", "hidden"))
         check_flag("blind", blind)
-        self.blind, self.on = blind, on
+        self.blind, self.on, self.storage = blind, on, storage
         self.options = Options.of(method, **options)
         self.surrogate: Surrogate | None = None
         self._seen: Seen | None = None
@@ -56,7 +61,17 @@ class SurrogateStrategy:
 
     def select(self, view: PoolView, n: int, rng: np.random.Generator) -> Picks:
         view.candidates(n)  # raises if there are too few
-        return Picks(*self.follow(view, rng).propose(n))
+        rows, scores = self.follow(view, rng).propose(n)
+        return Picks(rows, scores, lambda: self._utilities(view, rows, rng))
+
+    def _utilities(self, view: PoolView, picked: Int[np.ndarray, "q"], rng: np.random.Generator) -> Utilities:
+        """The utility of every open row before each of these picks, which are taken back first."""
+        s, rows = self.follow(view, rng), view.candidates(len(picked)).cpu().numpy()
+        values = np.empty((len(picked), len(rows)))
+        for place, row in enumerate(picked.tolist()):
+            values[place] = s.utility[rows]
+            s.reserve([row])
+        return Utilities(rows, values)
 
     def tell(self, rows: np.ndarray, labels: np.ndarray) -> None:
         """Learn labels immediately. Those not told here are learnt from the next view."""
@@ -164,8 +179,29 @@ class SurrogateStrategy:
         s.skip(np.flatnonzero(skipped & ~seen.skipped)).unskip(np.flatnonzero(seen.skipped & ~skipped))
         seen.skipped = skipped
 
-    def _make(self, features: Any, n_classes: int, seed: int, device: Any) -> Surrogate:
-        return Surrogate(features, n_classes, random_state=seed, device=device, **self.options.given())
+    def _make(self, features: Any, n_classes: int, seed: int, device: torch.device) -> Surrogate:
+        n = len(features)
+        k = self.options.basis_points(n)
+        if self.storage is None:  # any other says itself what it has room for
+            require_memory(
+                bytes_at_peak(self.options, n, n_classes),
+                f"the surrogate of {n:,} rows with {k:,} basis points and {n_classes:,} classes takes",
+                f"pass a basis_size below {k:,}" + (", or use understudy" if self.options.sees_predictions else ""),
+                device,
+            )
+        return Surrogate(
+            features, n_classes, random_state=seed, device=device, storage=self.storage, **self.options.given()
+        )
+
+
+def bytes_at_peak(options: Options, n: int, n_classes: int) -> int:
+    """The memory that a surrogate takes at most, set-up included: `benchmarks/picks.py` has measured it.
+
+    The n x k rows are there once, or twice where the kernel includes predictions, with a quarter of that besides.
+    """
+    of_rows = n * options.basis_points(n) * (2.5 if options.sees_predictions else 1.25)
+    in_blocks = IN_BLOCKS + (IN_LOOKAHEAD if options.mode == "lookahead" else 0)
+    return int(options.torch_dtype.itemsize * (of_rows + 3 * n * n_classes)) + in_blocks
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ from torch import Tensor
 from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.core.kernels import gaussian, squared_distances
 from understudy.strategies.protocol import Needs
-from understudy.strategies.ranking import top
+from understudy.strategies.ranking import in_blocks, top
 from understudy.strategies.view import Picks, PoolView
 
 LOG: Final = logging.getLogger(__name__)
@@ -149,11 +149,12 @@ def decisions(inputs: Inputs, rows: Int[Tensor, "m"], machines: Machines) -> Flo
     device = inputs.mean.device
     alphas, offsets = torch.from_numpy(machines.alphas).to(device), torch.from_numpy(machines.offsets).to(device)
     weights = alphas @ inputs.known if inputs.kernel == "linear" else None
-    values = []
-    for some in torch.split(rows, ROWS_PER_BLOCK):
+
+    def values(some: Int[Tensor, "b"]) -> Float[Tensor, "b k"]:
         products = inputs.kernel_with(some) @ alphas.T if weights is None else inputs.take(some) @ weights.T
-        values.append(products + offsets)
-    return torch.cat(values)
+        return products + offsets
+
+    return in_blocks(rows, ROWS_PER_BLOCK, values)
 
 
 def _clearance(values: Float[Tensor, "m k"], multiclass: Multiclass) -> Float[Tensor, "m"]:

@@ -1,5 +1,6 @@
 """TypiClust: the most typical row of each cluster that has no label yet."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,12 +12,16 @@ from torch import Tensor
 from understudy.checks import check_whole_number
 from understudy.core.blocks import block_slices
 from understudy.core.kernels import squared_distances
+from understudy.errors import UnderstudyError
 from understudy.strategies.clusters import BATCH_SIZE, k_means
 from understudy.strategies.points import Points
 from understudy.strategies.protocol import Needs
-from understudy.strategies.view import Picks, PoolView
+from understudy.strategies.ranking import utilities
+from understudy.strategies.view import Picks, PoolView, Utilities
 
 LLOYD_UP_TO: Final = 50  # clusters; mini-batches above
+# More are refused: they take a processor an hour.
+MOST_DISTANCES: Final = {"cpu": 2**38, "cuda": 2**44}
 EPSILON: Final = 1e-5  # added to a mean distance before it divides
 ROWS_PER_BLOCK: Final = {"cpu": 1024, "cuda": 8192}  # and columns of distances in memory at a time
 
@@ -30,10 +35,13 @@ class TypiClust:
     neighbours: int = 20
     squared: bool = True
     normalise: bool = True
+    max_distances: int | None = None  # None: what suits the device
 
     def __post_init__(self) -> None:
         for name in ("max_clusters", "min_cluster_size", "neighbours"):
             check_whole_number(name, getattr(self, name), 1)
+        if self.max_distances is not None:
+            check_whole_number("max_distances", self.max_distances, 1)
 
     @property
     def needs(self) -> Needs:
@@ -50,6 +58,8 @@ class TypiClust:
 
         members = _by_cluster(clusters.assignment, len(clusters), ~is_taken)
         is_open = view.is_open
+        in_turn = torch.cat([order[is_large], order[~is_large]]).tolist()
+        self._check_distances([len(members[c]) for c in in_turn if bool(is_open[members[c]].any())][:n], view.device)
         rows: list[int] = []
         scores: list[float] = []
         # Small clusters are used only when all others are exhausted.
@@ -64,7 +74,40 @@ class TypiClust:
                     scores.append(float(found[best]))
                     members[c] = torch.cat([members[c][:best], members[c][best + 1 :]])
                 left = [c for c in left if bool(is_open[members[c]].any())]
-        return Picks(np.array(rows, dtype=np.int64), np.array(scores))
+        return Picks(
+            np.array(rows, dtype=np.int64),
+            np.array(scores),
+            lambda: self._all_typicalities(view, points, clusters.assignment, rows),
+        )
+
+    def _check_distances(self, sizes: Sequence[int], device: torch.device) -> None:
+        """Raise if the first look at these clusters, at all pairs within each, would take hours."""
+        needed, most = sum(size**2 for size in sizes), self.max_distances or MOST_DISTANCES[device.type]
+        if needed > most:
+            raise UnderstudyError(
+                f"typiclust compares all rows of a cluster with each other, up to {max(sizes):,} of them, which takes "
+                f"{needed:,} distances, hours and more than {most:,}; ask for more rows at a time, as there are as "
+                f"many clusters as labels and picks, or pass max_distances={needed} to have them"
+            )
+
+    def _all_typicalities(
+        self, view: PoolView, points: Points, assignment: Int[Tensor, "n"], picked: Sequence[int]
+    ) -> Utilities:
+        """The typicality of every row within its cluster, before each of the picked rows leaves it."""
+        values = torch.zeros(len(view), dtype=torch.float64, device=view.device)
+        members = _by_cluster(assignment, int(assignment.max()) + 1, ~view.is_taken)
+        for rows in members:
+            if len(rows):
+                values[rows] = typicality(points.take(rows), self.neighbours, self.squared)
+        lines = []
+        for row in picked:
+            lines.append(values.clone())
+            c = int(assignment[row])
+            members[c] = members[c][members[c] != row]
+            if len(members[c]):
+                values[members[c]] = typicality(points.take(members[c]), self.neighbours, self.squared)
+        open_rows = view.candidates(len(picked))
+        return utilities(open_rows, torch.stack(lines)[:, open_rows])
 
 
 def cluster_order(sizes: Int[Tensor, "k"], labelled: Int[Tensor, "k"]) -> Int[Tensor, "k"]:

@@ -3,8 +3,9 @@
 import logging
 import math
 import warnings
+from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
@@ -13,11 +14,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from understudy.checks import check_whole_number
+from understudy.core.blocks import rows_that_fit
 from understudy.errors import PoolExhausted, UnderstudyError
 from understudy.strategies.randomness import draw_subset
 
 LOG: Final = logging.getLogger(__name__)
 UNLABELLED: Final = -1
+NUMBERS_PER_BLOCK: Final = 2**22  # probabilities checked at a time
 # What a view may hold besides the labels. `features` belong to the pool and never change, the rest to the learner.
 Supply = Literal["features", "hidden", "activations", "probs", "stochastic", "gradient_norms", "images"]
 MEANING: Final[dict[Supply, str]] = {
@@ -43,11 +46,24 @@ class Images(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Utilities:
+    """The score of m rows before each of q picks; -inf where a row could not be chosen any more."""
+
+    rows: Int[np.ndarray, "m"]
+    values: Float[np.ndarray, "q m"]
+
+
+@dataclass(frozen=True, eq=False)
 class Picks:
-    """Rows in the order they were chosen, and the score of each; larger is better."""
+    """Rows in the order they were chosen, and the score of each; larger is better.
+
+    `utilities` computes what the other rows scored, if the strategy has a score for single rows. Call it before the
+    strategy sees another view.
+    """
 
     rows: Int[np.ndarray, "q"]
     scores: Float[np.ndarray, "q"]
+    utilities: Callable[[], Utilities] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -218,7 +234,10 @@ class PoolView:
 
     def _supply(self, name: Supply) -> Any:
         if name not in self._supplies:
-            raise UnderstudyError(f"this strategy needs {name}, {MEANING[name]}; pass {name}=... to the view")
+            raise UnderstudyError(
+                f"this strategy needs {name}, {MEANING[name]}; name it in its `needs`, "
+                f"or pass {name}=... to a view that you make"
+            )
         return self._supplies[name]
 
     # -- checks ---------------------------------------------------------------------------------------------
@@ -288,8 +307,10 @@ def as_tensor(name: str, values: Any) -> Tensor:
 def _check_probabilities(name: str, probs: Tensor, n_classes: int) -> None:
     if probs.shape[-1] != n_classes:
         raise UnderstudyError(f"{name} must have {n_classes} classes on its last axis; got shape {tuple(probs.shape)}")
-    if float(probs.min()) < 0 or float((probs.sum(-1) - 1).abs().max()) > 1e-3:
-        raise UnderstudyError(f"{name} must be probabilities, non-negative with sum 1; apply a softmax first")
+    # A block at a time: the sums of several passes over a million rows would take more memory than choosing does.
+    for block in torch.split(probs, rows_that_fit(NUMBERS_PER_BLOCK, probs[0].numel())):
+        if float(block.min()) < 0 or float((block.sum(-1) - 1).abs().max()) > 1e-3:
+            raise UnderstudyError(f"{name} must be probabilities, non-negative with sum 1; apply a softmax first")
 
 
 def check_subset_size(size: int | None) -> None:
