@@ -67,6 +67,7 @@ const PAGES: Record<View, () => preact.JSX.Element | null> = {
 
 const trouble = signal<{ heading: string; words: string } | null>(null);
 const started = signal(false);
+const entering = signal(false); // a name that is known from before is being said to the server: nobody is asked for one
 
 addEventListener("hashchange", () => {
   if (view.value === viewOf(location.hash) && view.value === "browse") return; // another list of the same view
@@ -89,7 +90,7 @@ function App() {
         </div>
       </main>
     );
-  if (!who) return null;
+  if (!who || entering.value) return null;
   if (who.several === "list")
     return who.login ? <Welcome login onReady={() => first()} /> : <ProjectsView onLogin={() => askAgain(who)} />;
   if (annotator.value === null || (locked.value && who.login))
@@ -137,6 +138,7 @@ async function begin(given: string, raise = false): Promise<void> {
   const called = me.value?.annotator ?? given; // the name may have been changed since it was last typed here
   name.value = called;
   annotator.value = called;
+  entering.value = false;
   if (!status.value) take(await get<Status>("api/status"));
   const better = status.value?.audit?.raise_to;
   if (raise && better != null) await raiseAuditShare(better); // before anything is asked: the sample is of all items
@@ -199,6 +201,7 @@ async function first(): Promise<void> {
     }
     const known = who.annotator ?? (who.login ? null : name.value || null);
     if (!who.login || who.annotator !== null) take(await get<Status>("api/status"));
+    entering.value = known !== null;
     me.value = who;
     trouble.value = null;
     if (known !== null) await begin(known).catch(refuseName);
@@ -206,6 +209,8 @@ async function first(): Promise<void> {
     const failure = error instanceof Failure ? error : null;
     trouble.value = inTheWay(failure, error);
     if (failure?.trouble === "away") setTimeout(() => void first(), 1000);
+  } finally {
+    entering.value = false;
   }
 }
 

@@ -1,5 +1,5 @@
 // The map as the server tells it: places once, colours whenever they changed.
-import { get, getBytes } from "./api.ts";
+import { Failure, get, getBytes } from "./api.ts";
 import { LABELLED, Planes } from "./map_colours.ts";
 import type { Rgb } from "./map_colours.ts";
 import type { Dots } from "./map_drawing.ts";
@@ -16,6 +16,15 @@ let known: MapData | null = null; // also while another view is open
 
 /** The map as it is now; only what changed is fetched. */
 export async function fetchMap(): Promise<MapData> {
+  try {
+    return await fetchOnce();
+  } catch (error) {
+    if (error instanceof Failure) throw error;
+    return fetchOnce(); // items joined between two of the calls, so that what they said did not fit together
+  }
+}
+
+async function fetchOnce(): Promise<MapData> {
   const shown = await get<MapShown>("api/map", 60_000);
   const before = known;
   const [places, planes] = await Promise.all([
@@ -26,6 +35,7 @@ export async function fetchMap(): Promise<MapData> {
       ? before.planes
       : getBytes("api/map/colours").then((bytes) => new Planes(bytes, shown.items)),
   ]);
+  if (places.count !== shown.items) throw new Error(`${places.count} places cannot be those of ${shown.items} items`);
   return (known = { shown, places, planes });
 }
 

@@ -2,8 +2,8 @@
 import { Failure, get, post, randomKey } from "./api.ts";
 import { askNext, forget } from "./desk.ts";
 import { allowed, annotator, say, take } from "./state.ts";
-import type { ProjectSettings, Status } from "./types.ts";
-import { percent, sentence } from "./words.ts";
+import type { ProjectSettings, SourceLook, Status } from "./types.ts";
+import { percent, plural, sentence } from "./words.ts";
 
 const wordsOf = (error: unknown) => sentence(error instanceof Failure ? error.message : String(error));
 
@@ -32,6 +32,18 @@ export async function raiseAuditShare(share: number): Promise<void> {
   try {
     const { notes } = await changeSettings({ audit_share: share });
     say(notes[0] ?? `The audit share is ${percent(share)} now.`);
+  } catch (error) {
+    say(wordsOf(error), "bad");
+  }
+}
+
+/** Have it looked whether there are new files, or new rows in the table. */
+export async function lookForItems(): Promise<void> {
+  try {
+    const found = await post<SourceLook>("api/items/look", { annotator: annotator.value }, 60_000);
+    const joins = found.new === 1 ? "it joins" : "they join";
+    const news = found.new > 0 ? `${plural(found.new, "new item")}: ${joins} in a moment.` : "There are no new items.";
+    say([news, ...found.notes.map(sentence)].join(" "));
   } catch (error) {
     say(wordsOf(error), "bad");
   }

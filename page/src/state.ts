@@ -102,6 +102,8 @@ export function take(fresh: Status): void {
   const news = fresh.class_news;
   if (before && news && news.seq > (before.class_news?.seq ?? 0) && news.by !== annotator.value)
     say(news.by === null ? news.line : `${news.by}: ${news.line}`);
+  const joined = fresh.items_news;
+  if (before?.phase === "ready" && joined && joined.seq > (before.items_news?.seq ?? 0)) say(`${joined.line}.`);
   if (fresh.phase === "ready" && fresh.model !== null && fresh.model !== curveOf) {
     curveOf = fresh.model;
     void get<Progress>("api/progress").then(

@@ -168,6 +168,15 @@ export interface Status {
   class_styles: ClassStyle[];
   class_news: { seq: number; by: string | null; line: string } | null;
   disputed: number;
+  items_news: { seq: number; count: number; line: string } | null;
+  joining: { done: number; total: number } | null;
+}
+
+export interface SourceLook {
+  new: number;
+  unusable: number;
+  gone: number;
+  notes: string[];
 }
 
 export interface ClassStyle {
@@ -353,6 +362,7 @@ export interface Progress {
   by_class: ClassScore[];
   confusions: Confusion[];
   notes: string[];
+  data_notes: string[];
 }
 
 export interface SettingShown {

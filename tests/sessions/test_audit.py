@@ -1,8 +1,9 @@
 """The lot is fair, comes evenly, and the score made of it is unbiased, by enumeration wherever that is possible."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations, permutations, product
-from math import comb, sqrt
+from math import ceil, comb, sqrt
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from understudy.sessions.audit import (
     Score,
     audit_is_due,
     audit_rows,
+    audit_rows_among_new,
     change,
     change_of,
     counted_rows,
@@ -62,18 +64,82 @@ def test_each_row_is_as_likely_as_another_at_every_place() -> None:
     assert stats.chisquare(list(pairs.values())).pvalue > 1e-3
 
 
-def test_new_rows_have_a_draw_of_their_own_and_the_old_one_stays() -> None:
-    old = audit_rows(100, 0.1, seed=7)
-    new = audit_rows(160, 0.1, seed=7, first_row=100)
-    assert audit_rows(100, 0.1, seed=7) == old
-    assert len(new) == 6
-    assert all(100 <= row < 160 for row in new)
+def test_new_rows_are_audit_items_one_by_one_and_have_turns_in_order() -> None:
+    rows, turns = audit_rows_among_new(5_100, 0.1, seed=7, first_row=100)
+    assert (rows, turns) == audit_rows_among_new(5_100, 0.1, seed=7, first_row=100)
+    assert all(100 <= row < 5_100 for row in rows)
+    assert len(set(rows)) == len(rows)
+    assert list(turns) == sorted(turns)
+    assert all(0 <= turn < 1 for turn in turns)
+    assert stats.binomtest(len(rows), 5_000, 0.1).pvalue > 1e-3
+    assert stats.kstest(turns, "uniform").pvalue > 1e-3
+    excluded = set(range(100, 200))
+    left = audit_rows_among_new(5_100, 0.1, seed=7, excluded=excluded, first_row=100)[0]
+    assert list(left) == [row for row in rows if row not in excluded], "what had a label takes no other row's place"
+    assert audit_rows_among_new(5_100, 0.0, seed=7, first_row=100) == ((), ())
+
+
+def test_however_few_rows_come_at_a_time_each_is_as_likely() -> None:
+    """A share of each handful, rounded up, would be all of them."""
+    for batch in (1, 3, 50):
+        counts = np.zeros(150)
+        for seed in range(200):
+            for first in range(1000, 1150, batch):
+                rows, _ = audit_rows_among_new(first + batch, 0.2, seed, first_row=first)
+                counts[np.array(rows, int) - 1000] += 1
+        assert stats.chisquare(counts).pvalue > 1e-3
+        assert stats.binomtest(int(counts.sum()), 200 * 150, 0.2).pvalue > 1e-3
+
+
+def test_where_the_share_was_lowered_new_rows_keep_pace_with_those_drawn_before() -> None:
+    """Of both parts the same share is asked: a fifth of the old ones was drawn, of the new ones a tenth."""
+    rows, turns = audit_rows_among_new(11_000, 0.1, seed=1, first_row=1_000, largest_share=0.2)
+    assert 0.45 < turns[-1] < 0.5
+    draws, asked, own = [range(10**6, 10**6 + 200), rows], set[int](), [None, turns]
+    for _ in range(500):
+        asked.add(next_in_turn(draws, asked, turns=own))  # type: ignore[arg-type]
+    new = len(asked & set(rows))
+    assert new / 10_000 == pytest.approx((500 - new) / 1_000, rel=0.1)
+
+
+@pytest.mark.parametrize("batch", [2, 40])
+def test_the_score_of_a_pool_that_grows_by_a_few_items_at_a_time_is_unbiased(batch: int) -> None:
+    """What joins is harder than what was there; audit items are asked all the time, and not all are by the end.
+
+    The mean over many seeds is the accuracy on the pool as it is in the end. Were a share of each few items drawn,
+    rounded up, and asked to its end, the score would be mostly that of the new ones.
+    """
+    rng = np.random.default_rng(0)
+    n, joined, share = 300, 280, 0.2
+    is_right = np.concatenate([rng.random(n) < 0.9, rng.random(joined) < 0.4])
+    scores, simple = list[float](), list[float]()
+    for seed in range(100):
+        for found, is_simple in ((scores, False), (simple, True)):
+            draws: list[Sequence[int]] = [audit_rows(n, share, seed)]
+            turns: list[Sequence[float] | None] = [None]
+            asked: dict[int, None] = {}
+            for first in range(n, n + joined, batch):
+                rows, own = audit_rows_among_new(first + batch, share, seed, first_row=first)
+                draws.append(range(first, first + ceil(share * batch)) if is_simple else rows)
+                turns.append(None if is_simple else own)
+                if first % 4 == 0:
+                    asked[int(next_in_turn(draws, asked, turns=turns))] = None  # type: ignore[arg-type]
+            while len(asked) < 90:
+                asked[int(next_in_turn(draws, asked, turns=turns))] = None  # type: ignore[arg-type]
+            found.append(is_right[list(asked)].mean())
+    truth, error = is_right.mean(), np.std(scores) / np.sqrt(len(scores))
+    assert abs(np.mean(scores) - truth) < 3 * error + 0.01, "up to rounding: of few rows a share is a whole number"
+    if batch == 2:
+        assert abs(np.mean(simple) - truth) > 0.1
 
 
 @pytest.mark.parametrize(("n", "share", "first"), [(10, -0.1, 0), (10, 0.6, 0), (10, float("nan"), 0), (10, 0.1, 11)])
 def test_shares_and_rows_that_make_no_sense_are_refused(n: int, share: float, first: int) -> None:
     with pytest.raises(UnderstudyError, match="must be from 0 to"):
-        audit_rows(n, share, seed=0, first_row=first)
+        audit_rows_among_new(n, share, seed=0, first_row=first)
+    if first == 0:
+        with pytest.raises(UnderstudyError, match="must be from 0 to"):
+            audit_rows(n, share, seed=0)
 
 
 def test_audit_rows_are_asked_in_the_order_of_the_draw() -> None:

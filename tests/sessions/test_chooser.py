@@ -112,11 +112,16 @@ def test_moves_without_an_item_add_classes_and_items(tmp_path: Path) -> None:
         chooser.follow(Move())
         assert chooser.surrogate.n_classes == classes + 1
         features = session.project.features[:3]
-        chooser.describe_rows = lambda _, count, n_classes: (features, session.models.predict_rows(0, count, n_classes))
-        chooser.follow(Move(added=3, audit_rows=(n + 1,)))
+        chooser.describe_rows = lambda _, count, n_classes: (
+            features, session.models.rows_for(session.models.predict(features), count, n_classes)
+        )  # fmt: skip
+        chooser.follow(Move(added=3, first=n, audit_rows=(n + 1,)))
         assert len(chooser.surrogate) == n + 3
         assert {n, n + 2} <= set(chooser.surrogate.askable.tolist())
         assert n + 1 not in chooser.surrogate.askable
+        chooser.follow(Move(added=3, first=n, audit_rows=(n + 2,)))  # known by then
+        assert len(chooser.surrogate) == n + 3
+        assert n + 2 not in chooser.surrogate.askable
 
 
 def test_a_bad_value_is_refused_and_nothing_changes(tmp_path: Path) -> None:

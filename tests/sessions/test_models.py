@@ -38,7 +38,10 @@ def test_a_model_predicts_the_pool_as_it_is_now(session: Session) -> None:
     session.add_class("owl", "ann", "c")
     assert models.predictions().shape == (40, 4)
     np.testing.assert_array_equal(models.predictions()[:, 3], 0)
-    np.testing.assert_allclose(models.predict_rows(10, 5, 4), models.predictions()[10:15], rtol=1e-5)
+    predicted = models.predict(session.project.features[10:15])
+    rows = models.rows_for(predicted, 5, 4)
+    assert rows is not None
+    np.testing.assert_allclose(rows, models.predictions()[10:15], rtol=1e-5)
 
 
 def test_models_are_scored_on_the_same_items(session: Session) -> None:

@@ -30,4 +30,6 @@ def test_every_answer_is_in_the_log_once_and_the_next_item_is_that_of_an_engine_
     assert found["settlements"] > 0
     assert found["disputes_same"]
     assert found["people_same"]
+    assert found["items_joined"] > 0
+    assert found["items_same"]
     assert found["next_item_same"] == found["next_item_compared"] >= 1

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 chromium = browser.chromium
 WHOLE = 24  # pixels around the whole map
+WITHIN = """() => {
+  const [card, map] = ["map-card", "map-canvas"].map((id) => document.querySelector(`[data-testid=${id}]`));
+  const [inner, outer] = [card.getBoundingClientRect(), map.getBoundingClientRect()];
+  return inner.top >= outer.top && inner.bottom <= outer.bottom
+    && inner.left >= outer.left && inner.right <= outer.right;
+}"""  # all of the card can be seen, once what is in it has come
 
 
 @pytest.fixture
@@ -171,6 +177,19 @@ def test_the_map_can_be_walked_by_keys_and_read_as_numbers(chromium: "Browser", 
         ann.require_calm()
 
 
+def test_the_card_of_an_item_at_any_edge_is_seen_whole(chromium: "Browser", mapped: tuple[Session, Served]) -> None:
+    session, server = mapped
+    points = session.map.shown().points
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    for item in {int(find(points[:, axis])) for axis in (0, 1) for find in (np.argmin, np.argmax)}:
+        with desk(chromium, server.url, "Ann", **phone) as ann:
+            open_map(ann)
+            ann.page.touchscreen.tap(*place_of(ann, session, item))
+            card = ann.page.locator(f"[data-testid=map-card][data-item='{item}']")
+            card.locator("img").wait_for()
+            ann.page.wait_for_function(WITHIN)
+
+
 def test_two_fingers_zoom_and_a_tap_shows_an_item_with_a_way_to_it(
     chromium: "Browser", mapped: tuple[Session, Served]
 ) -> None:
@@ -182,7 +201,8 @@ def test_two_fingers_zoom_and_a_tap_shows_an_item_with_a_way_to_it(
         x, y = place_of(ann, session, item)
         ann.page.touchscreen.tap(x, y)
         card = ann.page.locator(f"[data-testid=map-card][data-item='{item}']")
-        card.wait_for()
+        card.locator("img").wait_for()
+        ann.page.wait_for_function(WITHIN)
         touches = ann.page.context.new_cdp_session(ann.page)
 
         def touch(kind: str, *places: tuple[float, float]) -> None:
@@ -191,9 +211,12 @@ def test_two_fingers_zoom_and_a_tap_shows_an_item_with_a_way_to_it(
 
         marker = ann.page.locator(".map-marker")
         before = (float(marker.get_attribute("cx") or 0), float(marker.get_attribute("cy") or 0))
-        box = ann.get("map-canvas").bounding_box()
+        box, on_card = ann.get("map-canvas").bounding_box(), card.bounding_box()
         assert box is not None
-        middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        assert on_card is not None
+        # Above the card or below it, which stands beside the item and may be in the middle of the map.
+        edge = box["y"] + 30
+        middle = (box["x"] + box["width"] / 2, edge if on_card["y"] > edge + 10 else box["y"] + box["height"] - 30)
         touch("touchStart", (middle[0] - 20, middle[1]), (middle[0] + 20, middle[1]))
         for apart in (30, 40, 50):
             touch("touchMove", (middle[0] - apart, middle[1]), (middle[0] + apart, middle[1]))

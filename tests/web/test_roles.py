@@ -44,7 +44,8 @@ CALLS = {
         POST /api/classes, POST /api/classes/change, POST /api/classes/merge, POST /api/classes/remove,
         POST /api/classes/order, POST /api/classes/undo, POST /api/folders, POST /api/settings, POST /api/train,
         GET /api/formats, GET /api/export, POST /api/import, GET /api/people, POST /api/people/add,
-        POST /api/people/change, POST /api/people/assign, POST /api/people/link, POST /api/people/undo
+        POST /api/people/change, POST /api/people/assign, POST /api/people/link, POST /api/people/undo,
+        POST /api/items/look
     """,
 }
 CALLS_OF_A_LIST = {"GET /api/projects": "annotator", "GET /api/me": "anybody", "POST /api/login": "anybody"}

@@ -28,7 +28,7 @@ import { STEP, panByKey, toggleZoom, zoomBy } from "../zoom.ts";
 import { ClassButtons, FindClass } from "./classes.tsx";
 import { CopiesButton, NearCopies } from "./near_copies.tsx";
 import { FlagNote } from "./flag_note.tsx";
-import { CalibrationLine, FeaturesLine, FolderLine, FolderQuestion } from "./notes.tsx";
+import { CalibrationLine, FeaturesLine, FolderLine, FolderQuestion, LookForItems } from "./notes.tsx";
 import { OwnProgress } from "./team.tsx";
 import { WhyThisOne } from "./why.tsx";
 
@@ -149,6 +149,7 @@ function AllDone({ reason, work }: { reason: string | null; work: OwnWork | null
             Export
           </a>
         )}
+        <LookForItems />
         <button type="button" onClick={undo} data-testid="undo">
           Undo <kbd>{shownKey(keyOf("undo", keyMap.value))}</kbd>
         </button>

@@ -119,6 +119,13 @@ export function MapCanvas(props: MapCanvasProps) {
   }, [props.dots]);
   useLayoutEffect(redraw);
   useLayoutEffect(() => {
+    const element = card.current;
+    if (!element) return;
+    const watch = new ResizeObserver(redraw); // it grows when the item's picture and name are there
+    watch.observe(element);
+    return () => watch.disconnect();
+  }, [props.chosen?.item]);
+  useLayoutEffect(() => {
     const element = frame.current;
     if (!element) return;
     const measure = () => {

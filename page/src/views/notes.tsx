@@ -1,6 +1,6 @@
 // Notes that several views share: what the features are, how far a confidence can be believed, what folders are.
 import { useState } from "preact/hooks";
-import { decideFolders, raiseAuditShare } from "../project.ts";
+import { decideFolders, lookForItems, raiseAuditShare } from "../project.ts";
 import { dismissed } from "../settings.ts";
 import { may, say, status } from "../state.ts";
 import type { Folders } from "../types.ts";
@@ -90,6 +90,42 @@ export function AuditOffer() {
       <button type="button" data-testid="raise-audit-share" disabled={busy} onClick={() => void raise()}>
         Raise the audit share from {percent(plan.share)} to {percent(plan.raise_to)}
       </button>
+    </div>
+  );
+}
+
+/** For owners: have the data looked at now. What is new there joins by itself. */
+export function LookForItems() {
+  const [busy, setBusy] = useState(false);
+  if (!may("owner")) return null;
+  const look = async () => {
+    setBusy(true);
+    await lookForItems();
+    setBusy(false);
+  };
+  return (
+    <button type="button" data-testid="look-for-items" disabled={busy} onClick={() => void look()}>
+      Look for new items
+    </button>
+  );
+}
+
+/** New items on their way, and what is amiss in the data. */
+export function ItemsLine({ notes }: { notes: string[] }) {
+  const joining = status.value?.joining;
+  if (!joining && notes.length === 0) return null;
+  return (
+    <div class="note plain-note" role="note" data-testid="items-line">
+      <div>
+        {joining && (
+          <p data-testid="joining">
+            {plural(joining.total, "new item is", "new items are")} on the way; {number(joining.done)} encoded.
+          </p>
+        )}
+        {notes.map((line) => (
+          <p key={line}>{sentence(line)}</p>
+        ))}
+      </div>
     </div>
   );
 }

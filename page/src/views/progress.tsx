@@ -8,7 +8,7 @@ import { trainingWords } from "../training.ts";
 import { number, percent, sentence } from "../words.ts";
 import type { ClassScore, Confusion, Progress } from "../types.ts";
 import { AgreementPanels } from "./agreement.tsx";
-import { AuditOffer, CalibrationLine, FeaturesLine } from "./notes.tsx";
+import { AuditOffer, CalibrationLine, FeaturesLine, ItemsLine, LookForItems } from "./notes.tsx";
 import { AssignWindow, People } from "./team.tsx";
 
 const HEADINGS: Record<string, string> = {
@@ -210,11 +210,15 @@ export function ProgressView() {
       <div class="notes wide">
         <FeaturesLine />
         <AuditOffer />
+        <ItemsLine notes={progress.data_notes} />
       </div>
       <div class="figures">
         <div>
           <b>{number(now.labelled)}</b>
           <span>of {number(now.total)} labelled</span>
+          <span>
+            <LookForItems />
+          </span>
         </div>
         <div>
           <b>{now.accuracy === null ? "–" : percent(now.accuracy, 1)}</b>

@@ -68,6 +68,14 @@ def stamps_of_unusable(items: Iterable[LeftOutItem]) -> dict[str, Stamp | None]:
     return {item.fault.item: item.stamp for item in items if not item.fault.used}
 
 
+def describe_unusable(left_out: Iterable[LeftOutItem], source: Pool) -> list[str]:
+    """A note on what cannot be used of the data as it is now."""
+    there = set(source.ids)
+    faults = [item.fault for item in left_out if item.fault.item in there] + [*source.faults]
+    unused = [fault for fault in faults if not fault.used]
+    return [f"{count_of(unused, 'item')} cannot be used; the first: {unused[0]}"] if unused else []
+
+
 # -- changed ---------------------------------------------------------------------------------------------------
 
 

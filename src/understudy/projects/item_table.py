@@ -60,6 +60,15 @@ def read_item_table(folder: Path) -> Any | None:
     return table
 
 
+def stamp_of_table(folder: Path) -> tuple[int, ...] | None:
+    """What changes when a project's items do; None where there are none yet."""
+    try:
+        status = (folder / FILE).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def features_path(folder: Path, n: int, version: str | None = None) -> Path:
     """The file of the features of n items; a `version` where the encoder was changed since the project was made."""
     return folder / FEATURES_FOLDER / f"features-{n}{'' if version is None else f'.{version}'}.npy"
@@ -93,7 +102,8 @@ def append_items(folder: Path, before: Any | None, added: Any, features: np.ndar
     _write_features(path, [*([] if old is None else [old]), features], (len(table), features.shape[1]))
     with atomic_file(folder / FILE) as file:
         pq.write_table(table, file)
-    remove_other_features(folder, path)
+    # Who has just read the table before may be about to open the features that belong to it.
+    remove_other_features(folder, path, features_path(folder, n_before, version))
     return table
 
 
@@ -117,10 +127,10 @@ def _blocks(arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
             yield array[start : start + ROWS_PER_BLOCK]
 
 
-def remove_other_features(folder: Path, kept: Path) -> None:
+def remove_other_features(folder: Path, *kept: Path) -> None:
     """Delete the features of fewer items or of another encoder. Whoever has them mapped keeps them."""
     for path in (folder / FEATURES_FOLDER).glob("features-*.npy"):
-        if path != kept:
+        if path not in kept:
             with suppress(OSError):
                 path.unlink()
 

@@ -9,7 +9,7 @@ from understudy.data.class_names import check_classes
 from understudy.data.encoders.spec import check_device
 from understudy.data.features import errors_in_one_line
 from understudy.data.items import make_printable
-from understudy.errors import Conflict, UnderstudyError, UsageError
+from understudy.errors import Conflict, NotFound, UnderstudyError, UsageError
 from understudy.projects import item_table
 from understudy.projects.folder_question import FolderQuestion, describe_choice, folder_question
 from understudy.projects.item_features import encoder_for
@@ -117,6 +117,22 @@ def create_or_open(
         if not is_dataset_name(source) and is_project(Path(source).expanduser()):
             raise UsageError(f"{source} is a project already; give it alone, without --project")
         return _create(folder, source, request)
+
+
+def look_again(project: Project) -> Project:
+    """The same project as its folder and its data are now; an error where its data cannot be read.
+
+    For whoever serves it: what `project` has stays as it is until it adopts this one.
+    """
+    with errors_in_one_line():
+        source = reopen_source(project.info.origin, project.folder)
+        if source is None:
+            raise NotFound(f"{project.info.origin.title} is not there")
+        _require_same_kind(project.info, source)
+        new_classes = _find_new_classes(source, project.info, ())
+        return Project(
+            project.folder, project.info, source, project.store_url, new_classes=new_classes, device=project.device
+        )
 
 
 def _create(folder: Path, data: str | Path, request: _Request) -> Project:
@@ -270,11 +286,16 @@ def _find_source(folder: Path, info: ProjectInfo) -> tuple[SourceData | None, tu
         source, reason = None, f" ({' '.join(str(error).split())})"
     if source is None:
         return None, (f"{info.origin} cannot be read{reason}: new items are not looked for, and images may be missing",)
+    _require_same_kind(info, source)
+    return source, source.notes
+
+
+def _require_same_kind(info: ProjectInfo, source: SourceData) -> None:
+    """An error where the data is not what the project was made of."""
     if source.kind != info.kind:
         raise Conflict(f"{info.origin} holds {source.kind}s now, the project {info.kind}s; put its data back")
     if info.own_features and source.pool.features is None:
         raise Conflict(f"{info.origin} has no features any more, and the project uses them; put its data back")
-    return source, source.notes
 
 
 def _follow_data(folder: Path, info: ProjectInfo, data: str | Path | None) -> ProjectInfo:

@@ -8,7 +8,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,45 +21,26 @@ from understudy.data.encoders.choice import FeaturesNote, choose_encoder, descri
 from understudy.data.extra_columns import has_columns
 from understudy.data.faults import Fault
 from understudy.data.features import errors_in_one_line
-from understudy.data.items import Kind
+from understudy.data.items import ArrayImages, Kind, Stamp
+from understudy.data.pinned_images import PinnedSourceImages
 from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError, UsageError
 from understudy.messages import count_of
 from understudy.projects import item_faults, item_table
+from understudy.projects.folder_plan import FolderPlan, plan_folders
 from understudy.projects.folder_question import FolderQuestion, folder_question
 from understudy.projects.item_features import EmbeddedItems, compute_features, encoder_for, recompute_features
 from understudy.projects.project_file import FILE as INFO_FILE
-from understudy.projects.project_file import (
-    ProjectInfo,
-)
+from understudy.projects.project_file import ProjectInfo
 from understudy.projects.settings import Settings
 from understudy.projects.shown_columns import ShownColumns, why_no_columns
-from understudy.projects.source_data import (
-    SourceData,
-    initial_classes,
-    labels_of,
-)
+from understudy.projects.source_data import SourceData
 
 OWN_FEATURES: Final = "given"  # stands for an encoder where the source brings features
 DRAFT: Final = "embedding"  # the folder in `work` where features are made
 VERSION_DIGITS: Final = 12  # of an encoder's identity, by which features are known
 
 ReportProgress = Callable[[int, int], None]  # how many items are done, of how many
-
-
-@dataclass(frozen=True)
-class FolderPlan:
-    """What a project begins with after a choice about folders; `labels` are those of the source, by row."""
-
-    settings: Settings
-    import_labels: bool
-    from_source: bool
-    labels: Mapping[int, str]
-
-    @property
-    def known_labels(self) -> dict[int, str]:
-        """The labels of classes that the project begins with."""
-        return {row: name.strip() for row, name in self.labels.items() if name.strip() in self.settings.classes}
 
 
 class Project:
@@ -92,12 +73,16 @@ class Project:
         self.held_up = ""  # why preparing does not go on at the moment, in a line; for whoever shows the progress
         self._encoder = encoder
         self._is_draft = is_draft  # made by this call, and nothing has begun
-        self._table = item_table.read_item_table(self.folder)
-        self._left_out = item_faults.read_left_out(self.folder)
-        self._waiting = self._find_new_rows()
+        self._read_table()
         self._pool: Pool | None = None
         self._columns: ShownColumns | None = None
         self._questions: dict[tuple[str, ...] | None, FolderQuestion | None] = {}  # by the classes given
+
+    def _read_table(self) -> None:
+        self._stamp = item_table.stamp_of_table(self.folder)
+        self._table = item_table.read_item_table(self.folder)
+        self._left_out = item_faults.read_left_out(self.folder)
+        self._waiting = self._find_new_rows()
 
     @property
     def name(self) -> str:
@@ -237,19 +222,12 @@ class Project:
 
     def plan_folders(self, labels: bool) -> FolderPlan:
         """What the project would begin with if the source's labels were taken over, or none of them."""
-        if self.source is None:
-            raise UsageError(f"{self.info.origin} is not there now; put it back to take its folders for classes or not")
-        given = self.classes_at_start if self.info.classes_from == "given" and self.classes_at_start else None
-        classes = initial_classes(self.source, given, labels)
-        known = item_table.match_items(self._require_table(), self.source.pool)[0] if classes.import_labels else {}
-        rows, names = labels_of(self.source.pool), self.source.pool.classes
-        found = {row: names[rows[place]] for row, place in known.items() if rows[place] >= 0}
-        settings = Settings.from_json({**self.settings.to_json(), "classes": classes.names})
-        return FolderPlan(settings, classes.import_labels, classes.from_source, found)
+        return plan_folders(self.source, self.info, self._require_table(), labels)
 
     def follow_plan(self, plan: FolderPlan) -> None:
         """Write down what was planned, now that the log has it. For a project in which nobody decided anything yet."""
         self._table = item_table.replace_labels(self.folder, self._require_table(), plan.labels)
+        self._stamp = item_table.stamp_of_table(self.folder)
         self._pool, self.folder_choice = None, None
         self.info = replace(
             self.info,
@@ -278,12 +256,69 @@ class Project:
         project stays as it was, and a note says why.
         """
         with errors_in_one_line():
+            if self.is_behind:
+                self._read_table()
+                self._pool = self._columns = None
             if self._table is None:
                 self._embed_waiting(report_progress, quiet)
             else:
                 self._grow(report_progress, quiet)
+            item_table.remove_other_features(self.folder, self.features_path)
             for path in (self.artifacts, self.work):
                 path.mkdir(exist_ok=True)
+
+    # -- while it is served -------------------------------------------------------------------------------
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether another process has added items since these were read."""
+        return self._stamp != item_table.stamp_of_table(self.folder)
+
+    def new_items(self) -> dict[str, Stamp | None]:
+        """The items of the source that are not in the pool and may be usable, by name, with their stamps."""
+        if self.source is None:
+            return {}
+        return {self.source.pool.ids[row]: self.source.stamp(row) for row in self._waiting}
+
+    @property
+    def unusable(self) -> dict[str, Stamp | None]:
+        """The items that could not be used, by name, with their stamps of then."""
+        return item_faults.stamps_of_unusable(self._left_out)
+
+    def describe_changes(self) -> tuple[int, list[str]]:
+        """How many items are not in the source any more; and notes on these, and on what cannot be used there."""
+        if self.source is None:
+            return 0, []
+        table = self._require_table()
+        known = item_table.match_items(table, self.source.pool)[0]
+        gone = len(table) - len(known)
+        # Files are not asked one by one: who serves a project looks often.
+        changed = item_faults.changed_texts(self.pool, table, self.source.pool, known) if self.kind == "text" else []
+        notes = item_faults.describe_changes(changed, gone, self.info.origin.title)
+        return gone, [*notes, *item_faults.describe_unusable(self._left_out, self.source.pool)]
+
+    def embed_new(self, wanted: Mapping[str, Stamp | None], report_progress: ReportProgress | None = None) -> None:
+        """Add these items at the end, if they are what they were: of each the stamp is given, where it has one.
+
+        For a process beside the one that serves the project. That one takes them over with `adopt`.
+        """
+        new = zip(self._waiting, self.new_items().items(), strict=True)
+        self._waiting = [row for row, (name, stamp) in new if name in wanted and wanted[name] == stamp]
+        if self._waiting:
+            with errors_in_one_line():
+                self._embed_waiting(report_progress, quiet=True)
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether its images are read from the source as that was when it was opened, or could not be opened at all."""
+        return self.source is None or isinstance(self.pool.items, PinnedSourceImages | ArrayImages)
+
+    def adopt(self, now: "Project") -> None:
+        """Have the items that the same project has by now, in one step for whoever reads this one meanwhile."""
+        self._pool, self._columns = now.pool, now.columns
+        self._table, self._stamp, self.source = now._table, now._stamp, now.source
+        self._left_out, self._waiting, self._questions = now._left_out, now._waiting, {}
+        self.new_classes = now.new_classes
 
     def _require_table(self) -> Any:
         if self._table is None:
@@ -346,9 +381,12 @@ class Project:
         rows = item_table.make_rows(new.pool, self.source.base, names, new.marks, self.info.import_labels)
         # Before the table, so that whenever it is there, what was left out of it is known.
         known_faults = {item.fault for item in self._left_out}
-        self._left_out = item_faults.add_faults(self._left_out, new.faults, self.source)
+        tried = set(pool.ids)
+        kept = [item for item in self._left_out if item.fault.used or item.fault.item not in tried]
+        self._left_out = item_faults.add_faults(kept, new.faults, self.source)
         item_faults.write_left_out(self.folder, self._left_out)
         self._table = item_table.append_items(self.folder, self._table, rows, new.features, self.info.features_version)
+        self._stamp = item_table.stamp_of_table(self.folder)
         self._columns = None
         self._pool, self._waiting, self.added = None, [], (len(self._table) - before if before else 0)
         self._note_left_out([fault for fault in new.faults if fault not in known_faults])

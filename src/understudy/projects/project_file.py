@@ -57,6 +57,11 @@ class SourceLocation:
         once = [] if self.absolute is None else [Path(self.absolute)]
         return next((path for path in (*beside, *once) if path.exists()), None)
 
+    @property
+    def title(self) -> str:
+        """The source as it is named to people who need not know where it lies."""
+        return self.name or Path(str(self)).name
+
     def __str__(self) -> str:
         return self.name or self.absolute or self.relative or "its source"
 

@@ -36,7 +36,7 @@ MEANINGS: Final = {
     "agreement_share": "share of items that two people are asked for",
     "lease_seconds": "how long an item is kept for the one who was asked",
     "learner": "what is trained on the labels",
-    "retrain_growth": "train again when there are this many times as many labels",
+    "retrain_growth": "train again when there are this many times as many labels, or items",
     "retrain_at_most": "and at the latest after this many new ones",
     "basis_size": "basis points of the surrogate; none: as many as its method chooses",
     "method": "how the surrogate chooses",

@@ -113,12 +113,8 @@ class ShownColumns:
 def why_no_columns(origin: SourceLocation, folder: Path) -> str:
     """Why nothing can be shown beside the items of a source that is not a table, or is not there."""
     if origin.name is None and origin.find(folder) is None:
-        return f"{_name_of(origin)} is not there; put it back"
-    return f"{_name_of(origin)} is not a table; columns are those of a CSV, JSONL, Parquet or Excel file"
-
-
-def _name_of(origin: SourceLocation) -> str:
-    return origin.name or Path(str(origin)).name
+        return f"{origin.title} is not there; put it back"
+    return f"{origin.title} is not a table; columns are those of a CSV, JSONL, Parquet or Excel file"
 
 
 def check_columns(origin: SourceLocation, folder: Path, names: Sequence[str]) -> None:

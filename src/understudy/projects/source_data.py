@@ -10,7 +10,7 @@ from typing import Final
 from understudy.data.class_names import check_classes
 from understudy.data.datasets import load_named
 from understudy.data.features import is_features, read_about
-from understudy.data.items import ImageFiles, Kind, Stamp, StoredImages, lies_in
+from understudy.data.items import ImageFiles, Kind, Stamp, StoredImages, Texts, lies_in
 from understudy.data.pinned_images import real_paths
 from understudy.data.pool import Pool
 from understudy.data.sources import known_names, load
@@ -46,9 +46,18 @@ class SourceData:
         """What changes when an item changes: the stamp of its file, or of the file that holds all."""
         own = None if self.pool.items is None else self.pool.items.stamp(row)
         if own is None and self.file is not None:
-            status = self.file.stat()
-            own = status.st_size, status.st_mtime_ns
+            return _stamp_of(self.file)
+        if own is None and self.is_folder and self.base is not None and isinstance(self.pool.items, Texts):
+            return _stamp_of(self.base / self.pool.ids[row])  # a text of its own file
         return own
+
+
+def _stamp_of(path: Path) -> Stamp | None:
+    try:
+        status = path.stat()
+    except (OSError, ValueError):  # gone, or a name that was spelt out
+        return None
+    return status.st_size, status.st_mtime_ns
 
 
 def open_source(source: str | Path, columns: Mapping[str, str] | None) -> SourceData:

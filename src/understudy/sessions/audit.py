@@ -17,6 +17,7 @@ from understudy.errors import UnderstudyError
 
 STREAM: Final = 0x61756469  # keeps these random numbers apart from others of the same seed
 LATER_STREAM: Final = 0x61756470  # the same for what is drawn later from items that are there already
+NEW_STREAM: Final = 0x6175646E  # the same for items that join a pool
 MAX_SHARE: Final = 0.5  # of audit items; beyond it two would have to follow each other
 CONFIDENCE: Final = 0.95
 ROUNDING: Final = 1e-9  # 0.1 * 70 is a little more than 7
@@ -25,20 +26,43 @@ ROUNDING: Final = 1e-9  # 0.1 * 70 is a little more than 7
 # Which items
 
 
-def audit_rows(
-    n_items: int, share: float, seed: int, excluded: Collection[int] = frozenset(), first_row: int = 0
-) -> tuple[int, ...]:
-    """A random sample of the rows `first_row` to `n_items` - 1, in the order in which they are to be asked.
+def audit_rows(n_items: int, share: float, seed: int, excluded: Collection[int] = frozenset()) -> tuple[int, ...]:
+    """A random sample of the rows of the pool that a project begins with, in the order in which they are to be asked.
 
-    `excluded` rows had a label before; the share is of the others, rounded up. A pool that grows has one such sample
-    for each time: `first_row` is where the new rows begin, and earlier samples stay as they are.
+    `excluded` rows had a label before; the share is of the others, rounded up.
+    """
+    _require_share(share)
+    order = np.random.default_rng([seed, STREAM, 0]).permutation(n_items)
+    left = [row for row in order.tolist() if row not in excluded]
+    return tuple(left[: ceil(share * len(left) - ROUNDING)])
+
+
+def audit_rows_among_new(
+    n_items: int,
+    share: float,
+    seed: int,
+    excluded: Collection[int] = frozenset(),
+    *,
+    first_row: int,
+    largest_share: float | None = None,
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """The audit items among rows that join a pool from `first_row` on, and the turn of each: from 0 to 1, in order.
+
+    Every row is one with the probability `share`, whatever joins along with it: a sample of each handful of new files,
+    rounded up, would be most of them. The turn is that of a row which is drawn at random from the whole pool: it comes
+    once that share of the earlier audit items were asked. `largest_share` is the largest that the project ever had,
+    by which the earlier ones were drawn.
     """
     _require_share(share)
     if not 0 <= first_row <= n_items:
         raise UnderstudyError(f"first_row must be from 0 to {n_items}, the size of the pool; got {first_row}")
-    order = first_row + np.random.default_rng([seed, STREAM, first_row]).permutation(n_items - first_row)
-    left = [row for row in order.tolist() if row not in excluded]
-    return tuple(left[: ceil(share * len(left) - ROUNDING)])
+    if share == 0:
+        return (), ()
+    numbers = np.random.default_rng([seed, NEW_STREAM, first_row]).random(n_items - first_row)
+    drawn = [(number, row) for row, number in enumerate(numbers.tolist(), first_row) if row not in excluded]
+    drawn = sorted(pair for pair in drawn if pair[0] < share)
+    scale = max(share, largest_share or 0.0)
+    return tuple(row for _, row in drawn), tuple(number / scale for number, _ in drawn)
 
 
 def more_audit_rows(rows: Sequence[int], count: int, seed: int, drawn_before: int) -> tuple[int, ...]:
@@ -51,18 +75,29 @@ def more_audit_rows(rows: Sequence[int], count: int, seed: int, drawn_before: in
     return tuple(rows[place] for place in order[:count].tolist())
 
 
-def next_in_turn(draws: Sequence[Sequence[int]], asked: Collection[int], skipped: Sequence[int] = ()) -> int | None:
+def next_in_turn(
+    draws: Sequence[Sequence[int]],
+    asked: Collection[int],
+    skipped: Sequence[int] = (),
+    turns: Sequence[Sequence[float] | None] = (),
+) -> int | None:
     """The audit row to ask next: of the sample that is furthest behind, so that each counts by its share of the pool.
 
-    `draws` has one sample for each time the pool grew or the share was raised. `asked` are the rows that were asked as
-    audit items: answered, refused, or leased now. A row that got its label otherwise, by an import say, is asked in its
-    turn all the same: if labels moved the turns, those who label could move the score. `skipped` are at the back of
+    `draws` has one sample for each time the pool grew or the share was raised. How far one has come is the share of it
+    that was asked; where its rows have `turns` of their own, the turn of the next. `asked` are the rows that were asked
+    as audit items: answered, refused, or leased now. A row that got its label otherwise, by an import say, is asked in
+    its turn all the same: if labels moved the turns, those who label could move the score. `skipped` are at the back of
     the queue, in the order they were skipped; leave out those that are leased again. None: all are answered or refused.
     """
-    left = [[row for row in draw if row not in asked] for draw in draws]
-    behind = [(1 - len(rows) / len(draw), i) for i, (draw, rows) in enumerate(zip(draws, left, strict=True)) if rows]
+    own = [*turns, *[None] * (len(draws) - len(turns))]
+    behind: list[tuple[float, int, int]] = []
+    for i, (draw, given) in enumerate(zip(draws, own, strict=True)):
+        left = [place for place, row in enumerate(draw) if row not in asked]
+        if left:
+            reached = 1 - len(left) / len(draw) if given is None else given[left[0]]
+            behind.append((reached, i, draw[left[0]]))
     if behind:
-        return left[min(behind)[1]][0]
+        return min(behind)[2]
     return skipped[0] if skipped else None
 
 

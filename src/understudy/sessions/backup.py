@@ -8,21 +8,25 @@ JSON object a line, whatever database it came from, so that it can be restored i
 """
 
 import hashlib
+import io
 import json
 import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+import pyarrow.parquet as pq
+
 from understudy.data.files import BYTES_PER_READ, atomic_file, atomic_folder, is_draft, read_blocks, write_atomically
 from understudy.errors import Conflict, UnderstudyError, UsageError
 from understudy.messages import UPGRADE, count_of, list_some, reason_of
+from understudy.projects.item_table import FEATURES_FOLDER, features_path
 from understudy.projects.project_file import FILE, existing_folder, name_of, read_info, store_url_of
 from understudy.projects.project_file import LOG as SQLITE_LOG
 from understudy.sessions.log.events import Event, from_row
@@ -35,7 +39,8 @@ FORMAT: Final = 1
 MANIFEST: Final = "backup.json"
 LOG: Final = "log.jsonl"
 FILES: Final = ("project.json", "items.parquet", "faults.jsonl", "columns.parquet", "tokens.json")  # as they are
-FOLDERS: Final = ("artifacts", "features")
+ARTIFACTS: Final = "artifacts"
+FOLDERS: Final = (ARTIFACTS, FEATURES_FOLDER)
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,150}")  # of a file in one of the folders
 MAX_MANIFEST_BYTES: Final = 2**26
 SUFFIXES_TO_COMPRESS: Final = (".json", ".jsonl")  # the others are compressed already, or hardly can be
@@ -47,6 +52,7 @@ SUFFIX: Final = ".backup.zip"
 HASH: Final = re.compile("[0-9a-f]{64}")  # by which an event refers to a file in `artifacts`
 PRIVATE: Final = 0o600  # a backup holds people's names and what they labelled
 ITEMS: Final = FILES[1]
+MAX_TRIES: Final = 10  # to read items and features that belong together
 
 
 # -- the file -----------------------------------------------------------------------------------------------
@@ -253,25 +259,39 @@ def _note_files(events: Iterator[Event], wanted: set[str]) -> Iterator[Event]:
 
 
 def _add_files(writer: BackupWriter, folder: Path) -> None:
-    """Write the files of a project; Conflict where it was opened or changed meanwhile, so that they may not fit."""
-    for name in FILES:
-        if (folder / name).exists():
-            writer.add(name, read_blocks(folder / name))
+    """Write the files of a project; Conflict where it was opened or changed meanwhile, so that they may not fit.
+
+    Items may join all the time. Those of one moment are written, with the features that belong to them.
+    """
+    items, features = _read_items(folder)
+    with features:
+        for name in FILES:
+            if name == ITEMS:
+                writer.add(name, [items])
+            elif (folder / name).exists():
+                writer.add(name, read_blocks(folder / name))
+        writer.add(f"{FEATURES_FOLDER}/{Path(features.name).name}", iter(lambda: features.read(BYTES_PER_READ), b""))
     try:
-        for inner in FOLDERS:
-            paths = sorted((folder / inner).iterdir()) if (folder / inner).is_dir() else []
-            for path in paths:
-                if path.is_file() and not is_draft(path.name) and not path.name.startswith("."):
-                    writer.add(f"{inner}/{path.name}", read_blocks(path))
-        is_same = all(_digest(folder / name) == writer.files[name][1] for name in (FILE, ITEMS))
+        paths = sorted((folder / ARTIFACTS).iterdir()) if (folder / ARTIFACTS).is_dir() else []
+        for path in paths:
+            if path.is_file() and not is_draft(path.name) and not path.name.startswith("."):
+                writer.add(f"{ARTIFACTS}/{path.name}", read_blocks(path))
+        is_same = hashlib.sha256((folder / FILE).read_bytes()).hexdigest() == writer.files[FILE][1]
     except FileNotFoundError:
         is_same = False
     if not is_same:
         raise Conflict(f"{folder} was changed while it was copied; run this again")
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _read_items(folder: Path) -> tuple[bytes, BinaryIO]:
+    """The items of a project, and the open file of their features, which stays whole whatever joins meanwhile."""
+    for _ in range(MAX_TRIES):
+        items = (folder / ITEMS).read_bytes()
+        n = pq.ParquetFile(io.BytesIO(items)).metadata.num_rows
+        path = features_path(folder, n, read_info(folder).features_version)
+        with suppress(FileNotFoundError):  # items joined just now, and the features of before are gone
+            return items, path.open("rb")
+    raise UnderstudyError(f"{path} is missing; restore {folder} from an earlier backup")
 
 
 def restore_backup(file: Path, folder: Path, *, store: str | None = None) -> Iterator[str]:

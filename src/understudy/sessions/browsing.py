@@ -442,8 +442,9 @@ def distances_from(features: np.ndarray, item: int) -> np.ndarray:
 
 
 def _as_mask(rows: np.ndarray | Sequence[int], n: int) -> np.ndarray:
-    mask = np.zeros(n, bool)
-    mask[np.asarray(rows, np.int64)] = True
+    """(n,): True at these rows. Those of items that have joined meanwhile are left out."""
+    mask, found = np.zeros(n, bool), np.asarray(rows, np.int64)
+    mask[found[found < n]] = True
     return mask
 
 

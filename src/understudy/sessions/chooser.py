@@ -10,8 +10,8 @@ from understudy.core.surrogate import Surrogate
 from understudy.errors import PoolExhausted, UnderstudyError
 from understudy.sessions.record import ItemState, Move
 
-DescribeRows = Callable[[int, int, int], tuple[np.ndarray, np.ndarray]]
-# first row, count, classes: the features of these rows and the model's predictions for them
+DescribeRows = Callable[[int, int, int], tuple[np.ndarray, np.ndarray | None]]
+# first row, count, classes: the features of these rows and the model's predictions for them; None before a model
 ALL_ROWS: Final = (None,)
 
 
@@ -66,16 +66,23 @@ class Chooser:
         """
         if move.regroups:
             raise UnderstudyError("a surrogate cannot regroup its classes; make another")
-        if move.added:
-            features, probs = self.describe_rows(len(self.surrogate), move.added, self.surrogate.n_classes)
-            self.surrogate.extend(features, probs).skip(list(move.audit_rows))
-        elif move.audit_rows:
+        if move.added and len(self.surrogate) == move.first:  # a set-up of later may know them already
+            self.take_in(*self.describe_rows(move.first, move.added, self.surrogate.n_classes))
+        if move.added or move.audit_rows:
             self.surrogate.skip(list(move.audit_rows))
         elif move.item is None:
             self.surrogate.add_class()
         elif move.before != move.after:
             self._leave(move.item, move.before[0], move.after[0])
             self._enter(move.item, move.after, move.judge)
+
+    def take_in(self, features: np.ndarray, probs: np.ndarray | None) -> None:
+        """Know more rows, with the model's predictions for them. Which of them are audit items a move says."""
+        self.surrogate.extend(features, probs)
+
+    def copy(self) -> "Chooser":
+        """A chooser in the same state that goes its own way from now on; this takes milliseconds."""
+        return Chooser(self.surrogate.copy(), self.describe_rows)
 
     def _leave(self, item: int, before: ItemState, after: ItemState) -> None:
         surrogate = self.surrogate

@@ -64,8 +64,12 @@ class ItemColumns:
 
     def update(self, at_most: int) -> bool:
         """Look at so many of the noted items again; whether none is left."""
-        if len(self._labels) != self.record.n_items:
+        if len(self._labels) > self.record.n_items:
             self._begin()
+        elif missing := self.record.n_items - len(self._labels):  # items joined
+            self._labels = np.concatenate([self._labels, np.full(missing, NO_LABEL, np.int32)])
+            self._states = np.concatenate([self._states, np.zeros(missing, np.uint16)])
+            self._times = np.concatenate([self._times, np.full(missing, np.nan)])
         for _ in range(min(at_most, len(self._noted))):
             self._update(self._noted.pop())
         return not self._noted

@@ -1,7 +1,8 @@
 """What is learnt from labels: the surrogate after every label, and now and then a new model that it restarts from.
 
 A model is trained in a process of its own while labels keep coming. The moves since its start are kept, so that the
-surrogate on the new model catches up with them and takes over without a pause.
+surrogate on the new model catches up with them and takes over without a pause. Items that join the pool are taken in
+by a copy of the surrogate, which takes over in the same way.
 """
 
 import logging
@@ -23,6 +24,7 @@ from understudy.sessions.training.trainer import Failed, Trained, Trainer, Train
 
 MAX_MOVES: Final = 300  # a surrogate follows one by one; for more, after a large import say, it is made in one step
 MAX_MOVES_BEHIND: Final = 4  # of a new surrogate when labelling is held up for it
+MAX_GROWTH_OF_POOL: Final = 1.1  # on one basis, when a model is trained; a larger pool gets another
 LABELS_PER_CLASS: Final = 10  # from which a first model takes the place of predictions that were brought along
 WAIT_SECONDS: Final = 0.1  # between looks, while predictions that were brought along are put to use
 FIRST_LABELS: Final = 2  # for the first training, and classes among them
@@ -55,13 +57,15 @@ class Learning:
         self.is_busy = False  # from the start of a training until its model is in use, or is not
         self.is_stopped = False
         self.chooser = self.make_chooser()
+        self._prepared: Chooser | None = None  # knows items that are about to join
 
     # -- every label --------------------------------------------------------------------------------------
 
     def follow(self, moves: Sequence[Move]) -> None:
         """Follow what is in the log already: whatever goes wrong here must not be the end of labelling."""
         self.since += moves
-        self._lead(self.chooser, moves)
+        chooser, self._prepared = self._prepared or self.chooser, None
+        self._lead(chooser, moves)
 
     def _lead(self, chooser: Chooser, moves: Sequence[Move]) -> None:
         """Use this chooser after these moves, or another in its place if they are too many or it fails."""
@@ -92,6 +96,50 @@ class Learning:
         self.since, self.job_start = replay.moves, len(replay.moves) - behind
         self.chooser = self.make_chooser()
 
+    # -- items that join ----------------------------------------------------------------------------------
+
+    def take_in(self, prepare: Callable[[Chooser, Sequence[Move]], Chooser], join: Callable[[], object]) -> None:
+        """Let items join: `prepare` gives a chooser that knows them, `join` stores that they are there.
+
+        People go on labelling meanwhile: `prepare` gets a copy of the chooser, and all moves so far; what it gives
+        catches up, and takes over when the items join. Where a new model came meanwhile, or classes were regrouped, it
+        is called again.
+        """
+        while True:
+            with self.lock:
+                current, known = self.chooser, len(self.since)
+                given = current.copy(), tuple(self.since)
+            chooser = prepare(*given)
+            chooser.settle()
+            while waiting := self._catch_up(current, chooser, known, join):
+                for move in waiting:
+                    chooser.follow(move)
+                known += len(waiting)
+            if waiting is not None:
+                return
+
+    def _catch_up(
+        self, current: Chooser, chooser: Chooser, known: int, join: Callable[[], object]
+    ) -> Sequence[Move] | None:
+        """Let items join where a prepared chooser knows nearly all moves, and give none; else those it does not know.
+
+        None where the chooser that it was made of is not in use any more.
+        """
+        with self.lock:
+            waiting = self.since[known:]
+            if self.chooser is not current:
+                return None
+            if len(waiting) > MAX_MOVES_BEHIND:
+                return waiting
+            for move in waiting:
+                chooser.follow(move)
+            self._prepared = chooser
+            try:
+                join()
+            finally:
+                self._prepared = None
+            return ()
+
     # -- now and then -------------------------------------------------------------------------------------
 
     def next_training(self) -> int | None:
@@ -103,10 +151,17 @@ class Learning:
         wanted = labels_at_next_training(
             len(record.usable), seen, last, settings.retrain_growth, settings.retrain_at_most
         )
+        if wanted is not None and last is not None and self._has_outgrown():
+            return min(wanted, max(FIRST_LABELS, len(record.usable)))
         if wanted is None or last is not None or not record.trainings or record.trainings[-1].data["labels"]:
             return wanted  # at once, where the last model learnt from labels, with other features
         # Predictions that were brought along are not given up for a model of two labels.
         return max(wanted, min(settings.retrain_at_most, LABELS_PER_CLASS * len(record.class_table.alive)))
+
+    def _has_outgrown(self) -> bool:
+        """Whether the pool has grown as labels would have to for a training, since the last one that was tried."""
+        tried = max(self.record.items_at(event.data["until"]) for event in self._last_tried())
+        return self.record.n_items >= self.record.settings.retrain_growth * tried
 
     def train_if_due(self) -> None:
         """Start a training if there are enough labels for the next one."""
@@ -129,9 +184,13 @@ class Learning:
 
     def _labels_tried(self) -> list[int]:
         """How many labels the last trainings on the features in use had, the last that failed included."""
+        return [event.data["labels"] for event in self._last_tried()]
+
+    def _last_tried(self) -> list[Event]:
+        """The last training on the features in use and the last that failed."""
         record = self.record
         last = (*record.trainings[-1:], *record.failures[-1:])
-        return [event.data["labels"] for event in last if record.knows_features(event)]
+        return [event for event in last if record.knows_features(event)]
 
     def train(self) -> None:
         """Train now, unless a training runs."""
@@ -144,6 +203,8 @@ class Learning:
     def _start(self, rows: Mapping[int, int], predictions: str | None = None) -> None:
         """Start a training on these items, or from predictions that exist."""
         record = self.record
+        is_large = record.n_items > MAX_GROWTH_OF_POOL * record.basis_rows
+        basis_rows = record.n_items if is_large else record.basis_rows
         job = TrainingJob(
             until=record.seq,
             rows=np.array(list(rows), np.int64),
@@ -153,7 +214,8 @@ class Learning:
             seed=record.settings.seed,
             ledger=record.to_ledger(),
             predictions=predictions,
-            surrogate=setup_options(self.project, len(self.project.pool))[1],
+            basis_rows=basis_rows,
+            surrogate=setup_options(self.project, basis_rows)[1],
             outputs=tuple(sorted(alive := record.class_table.alive)),
             classes=tuple(record.classes[number] for number in sorted(alive)) or ("",),
             encoder=self.project.encoder,
@@ -212,7 +274,7 @@ class Learning:
         surrogate = self.models.load(trained)
         probs = self.models.artifacts.predictions(trained.predictions).probs
         promise = best_influence(surrogate)
-        chooser, known = Chooser(surrogate, self.models.describe_rows), self.job_start
+        chooser, known = Chooser(surrogate, self.models.describer_for(trained, probs)), self.job_start
         while True:
             with self.lock:
                 waiting = self.since[known:]
@@ -235,13 +297,14 @@ class Learning:
             "learner": job.learner, "seconds": trained.seconds,
             "source": "learner" if job.predictions is None else "given", "best_influence": promise,
             "asked_accuracy": right / judged if judged else None, "calibration": trained.calibration,
-            "outputs": list(job.outputs) if job.predictions is None else None,
+            "outputs": list(job.outputs) if job.predictions is None else None, "basis_rows": job.basis_rows,
         }  # fmt: skip
         self._store(Event("trained", data=data))
         if len(self.models.guesses) == len(self.record.trainings):
             return  # it was found in the log together with something that nobody could say was stored
         self.models.adopt(trained, probs)
         self.since, waiting = self.since[self.job_start :], self.since[known:]
+        chooser.describe_rows = self.models.describe_rows
         self._lead(chooser, waiting)  # anew where the classes were changed meanwhile: the model knows the former ones
         self._note_change()
 

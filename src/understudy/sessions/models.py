@@ -1,6 +1,6 @@
 """The models of a project: what the last one predicts, and how good each is on the audit items."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from understudy.core.ledger import Ledger
 from understudy.core.options import Options
-from understudy.core.state import best_influence_of, count_rows, drop_engine, mean_distance_of
+from understudy.core.protocol import RowStorage
+from understudy.core.state import best_influence_of, count_rows, drop_engine, drop_rows, mean_distance_of
 from understudy.core.surrogate import Surrogate
 from understudy.errors import NotFound, UnderstudyError
 from understudy.learners.model_files import load_model
@@ -19,7 +20,7 @@ from understudy.sessions.record import Record
 from understudy.sessions.training.array_folders import read_about, read_arrays
 from understudy.sessions.training.artifacts import Artifacts
 from understudy.sessions.training.trainer import Trained, find_anchor
-from understudy.sessions.training.training_job import SETUP, make_anchor, make_setup
+from understudy.sessions.training.training_job import make_anchor, make_setup, rows_of_setup, setup_folder
 
 HASH_DIGITS: Final = 12  # by which people know a model
 
@@ -30,12 +31,25 @@ class Models:
     `ledger` is what was known of every item when the last of them was trained.
     """
 
-    def __init__(self, project: Project, record: Record, ledger: Ledger) -> None:
-        self.project, self.record = project, record
+    def __init__(self, project: Project, record: Record, ledger: Ledger, storage: RowStorage | None = None) -> None:
+        """`storage`: where the rows of surrogates are kept; in memory, if not said."""
+        self.project, self.record, self.storage = project, record, storage
         self.artifacts = Artifacts(project.artifacts)
         self.reload(ledger)
-        self.mean_distance = mean_distance_in_setup(project.work / SETUP)  # of two items of the pool
-        self.first_influence = _first_influence_in_setup(project.work / SETUP)
+        self._read_setup()
+
+    def _read_setup(self) -> None:
+        """Read what is known of the pool before its first label."""
+        self._setup_rows = self.record.basis_rows
+        setup = self.setup_of(self._setup_rows)
+        self.mean_distance = mean_distance_in_setup(setup)  # of two items of the pool
+        self._first_influence = _first_influence_in_setup(setup)
+
+    @property
+    def first_influence(self) -> float | None:
+        """What the best label would explain while nothing is labelled: in proportion to how far the pool grew since."""
+        first, rows = self._first_influence, self._setup_rows
+        return first if first is None or rows == self.record.n_items else first * self.record.n_items / max(1, rows)
 
     def reload(self, ledger: Ledger) -> None:
         """Take over the models that the record now has, the last with this ledger."""
@@ -44,6 +58,7 @@ class Models:
         kept = None if last is None else self.artifacts.predictions(last.data["predictions"])
         self._predicted = None if kept is None else kept.probs  # in the classes of the time
         self.knows = {} if kept is None else dict(zip(kept.trained_on.tolist(), kept.labels.tolist(), strict=False))
+        self.predict_new()
         self.regroup()
 
     def regroup(self) -> None:
@@ -53,7 +68,9 @@ class Models:
 
     def look_up_guesses(self) -> None:
         """Find out what every model said of the audit items that there are now."""
-        self.guesses: list[dict[int, int] | None] = [self._guesses_of(event) for event in self.record.trainings]
+        self.guesses: list[dict[int, int] | None] = [self._guesses_of(event) for event in self.record.trainings[:-1]]
+        if self.record.trainings:
+            self.guesses.append(None if self._predicted is None else self._guesses_in(self._predicted))
 
     # -- the last one -------------------------------------------------------------------------------------
 
@@ -76,92 +93,160 @@ class Models:
         probs = np.pad(self.probs, ((0, 0), (0, max(0, n_classes - self.probs.shape[1]))))
         missing = self.record.n_items - len(probs)
         if missing > 0:
-            probs = np.concatenate([probs, self.predict_rows(len(probs), missing, probs.shape[1])])
+            probs = np.concatenate([probs, np.full((missing, probs.shape[1]), 1 / n_classes, np.float32)])
         return probs
 
-    def predict_rows(self, first: int, count: int, n_classes: int) -> np.ndarray:
-        """What the model in use predicts for items that came after it; all classes alike where it cannot be loaded."""
-        event = self.record.trainings[-1]
-        uniform = np.full((count, n_classes), 1 / n_classes, np.float32)
-        if event.data["model"] is None or not self.record.knows_features(event):
-            return uniform
-        try:
-            model = load_model(self.artifacts.path(event.data["model"]))
-            probs = np.asarray(
-                model.predict_proba(np.asarray(self.project.features[first : first + count], np.float32))
-            )
-        except UnderstudyError:
-            return uniform
-        found = np.zeros((count, n_classes), np.float32)
-        found[:, event.data.get("outputs") or range(probs.shape[1])] = probs
-        return self.record.class_table.project(found)[:, :n_classes]
+    def predict_new(self) -> None:
+        """Let the model in use predict the items that came after it, where it can be loaded. No other is a guess."""
+        if self._predicted is None or len(self._predicted) >= self.record.n_items:
+            return
+        found = self.predict(self.project.features[len(self._predicted) : self.record.n_items])
+        if found is not None:
+            self._append(found)
 
-    def describe_rows(self, first: int, count: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    def _append(self, probs: np.ndarray) -> None:
+        """Take what the model in use predicts for the next items, in the classes of its time."""
+        assert self._predicted is not None
+        self._predicted = np.concatenate([self._predicted, probs])
+
+    def note_growth(self, predicted: np.ndarray | None) -> None:
+        """Items joined, for which the model in use predicts this; None: that is still to be found out, if it can be."""
+        if self._predicted is not None:
+            if predicted is not None and len(self._predicted) + len(predicted) == self.record.n_items:
+                self._append(predicted)
+            else:
+                self.predict_new()
+            self.probs = self.record.class_table.project(self._predicted)
+            self.guesses[-1] = self._guesses_in(self._predicted)
+        if self._setup_rows != self.record.basis_rows:
+            self._read_setup()
+
+    def predict(self, features: np.ndarray) -> np.ndarray | None:
+        """What the model in use predicts for items, in the classes of its time; None where it cannot be loaded."""
+        if self._predicted is None:
+            return None
+        event = self.record.trainings[-1]
+        if not self.record.knows_features(event):
+            return None
+        return self._predict_by(event.data["model"], event.data.get("outputs"), self._predicted.shape[1], features)
+
+    def _predict_by(
+        self, model: str | None, outputs: Sequence[int] | None, n_classes: int, features: np.ndarray
+    ) -> np.ndarray | None:
+        """The same by any model that is kept: each of its outputs in the column of its class."""
+        if model is None:
+            return None
+        try:
+            probs = load_model(self.artifacts.path(model)).predict_proba(np.asarray(features, np.float32))
+        except UnderstudyError:
+            return None
+        found = np.zeros((len(features), n_classes), np.float32)
+        found[:, outputs or range(np.shape(probs)[1])] = probs
+        return found
+
+    def rows_for(self, predicted: np.ndarray | None, count: int, n_classes: int) -> np.ndarray | None:
+        """Predictions as a surrogate takes them for items that joined; without any, all classes alike."""
+        return None if self._predicted is None else self._as_rows(predicted, count, n_classes)
+
+    def _as_rows(self, predicted: np.ndarray | None, count: int, n_classes: int) -> np.ndarray:
+        if predicted is None:
+            return np.full((count, n_classes), 1 / n_classes, np.float32)
+        probs = self.record.class_table.project(predicted)[:, :n_classes]
+        return np.pad(probs, ((0, 0), (0, n_classes - probs.shape[1])))
+
+    def describe_rows(self, first: int, count: int, n_classes: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Features and predictions of items that came after the model in use."""
-        return self.project.features[first : first + count], self.predict_rows(first, count, n_classes)
+        known = None if self._predicted is None else self._predicted[first : first + count]
+        predicted = known if known is not None and len(known) == count else None
+        return self.project.features[first : first + count], self.rows_for(predicted, count, n_classes)
+
+    def describer_for(
+        self, trained: Trained, probs: np.ndarray
+    ) -> Callable[[int, int, int], tuple[np.ndarray, np.ndarray | None]]:
+        """The same of a new model with these predictions, before it is in use."""
+
+        def describe_rows(first: int, count: int, n_classes: int) -> tuple[np.ndarray, np.ndarray | None]:
+            features = self.project.features[first : first + count]
+            found = self._predict_by(trained.model, trained.job.outputs, probs.shape[1], features)
+            return features, self._as_rows(found, count, n_classes)
+
+        return describe_rows
 
     # -- surrogates ---------------------------------------------------------------------------------------
 
     def surrogate(self) -> Surrogate:
         """The surrogate as it was when the last model was trained, or before anything happened."""
-        features = self.project.features
-        setup = read_arrays(self.project.work / SETUP)
-        if not self.record.trainings:
-            surrogate = Surrogate.restore(features, setup, check=False)
-            while surrogate.n_classes < max(1, len(self.record.settings.classes)):
-                surrogate.add_class()
-            later = self.record.later_audit_rows  # a move says when they became audit items
-            return surrogate.skip([row for row in self.record.audit_rows if row not in later])
-        event = self.record.trainings[-1]
+        features, record = self.project.features, self.record
+        if not record.trainings:
+            return self.surrogate_without_model(features, record.basis_rows)
+        event = record.trainings[-1]
         folder = find_anchor(self.project.work, event.data["until"], event.data["predictions"])
         # Of a model of other features, what it predicted is still true; a surrogate on those features is of no use.
-        if folder is not None and self.record.knows_features(event):
+        if folder is not None and record.knows_features(event):
             state = read_arrays(folder)
         else:
             kept = self.artifacts.predictions(event.data["predictions"])
             then, n_classes = features[: len(kept.probs)], kept.probs.shape[1]
-            state = make_anchor(then, self.setup_of(then), self.ledger, n_classes, kept.probs, kept.trained_on)
-        return Surrogate.restore(features[: count_rows(state)], state, check=False)
+            setup = self.setup_of(record.basis_rows)
+            state = make_anchor(then, setup, self.ledger, n_classes, kept.probs, kept.trained_on)
+        return self._restore(features[: count_rows(state)], state)
+
+    def _restore(self, features: np.ndarray, state: Mapping[str, Any]) -> Surrogate:
+        return Surrogate.restore(features, state, check=False, storage=self.storage)
+
+    def surrogate_without_model(self, features: np.ndarray, basis_rows: int) -> Surrogate:
+        """The surrogate before anything happened, on the set-up of so many items."""
+        state = read_arrays(self.setup_of(basis_rows))
+        surrogate = self._restore(features[:basis_rows], state)
+        while surrogate.n_classes < max(1, len(self.record.settings.classes)):
+            surrogate.add_class()
+        later = self.record.later_audit_rows  # a move says when they became audit items
+        rows = [row for row in self.record.audit_rows if row not in later and row < basis_rows]
+        return surrogate.skip(rows)
 
     def surrogate_now(self) -> Surrogate:
         """The surrogate given all that the record knows, made in one step: quicker than following many moves."""
-        features, ledger = self.project.features, self.record.to_ledger()
-        n_classes = max(1, len(self.record.classes))
-        if not self.record.trainings:
-            setup = read_arrays(self.project.work / SETUP)
-            surrogate = Surrogate.restore(features, {**drop_engine(setup), **ledger.to_arrays()}, check=False)
+        record, ledger = self.record, self.record.to_ledger()
+        features, setup = self.project.features[: record.n_items], self.setup_of(record.basis_rows)
+        n_classes = max(1, len(record.classes))
+        if not record.trainings:
+            state = read_arrays(setup)
+            kept = drop_engine(state) if count_rows(state) == record.n_items else drop_rows(state)
+            surrogate = self._restore(features, {**kept, **ledger.to_arrays()})
             while surrogate.n_classes < n_classes:
                 surrogate.add_class()
             return surrogate
-        becomes = self.record.class_table.becomes
+        becomes = record.class_table.becomes
         same = (  # what was labelled otherwise since then is told anew
             row
             for row, label in self.knows.items()
             if row in ledger.answers and ledger.answers[row].label == becomes[label]
         )
         known = np.array(sorted(same), np.int64)
-        state = make_anchor(features, self.project.work / SETUP, ledger, n_classes, self.predictions(), known)
-        return Surrogate.restore(features, state, check=False)
+        state = make_anchor(features, setup, ledger, n_classes, self.predictions(), known)
+        return self._restore(features, state)
 
-    def setup_of(self, features: np.ndarray) -> Path:
-        """The set-up of the pool when it had these features; made again where the pool has grown since."""
-        if len(features) == len(self.project.features):
-            return self.project.work / SETUP
-        folder = self.project.work / f"{SETUP}-{len(features)}"
-        make_setup(features, folder, *setup_options(self.project, len(features)))
+    def setup_of(self, rows: int) -> Path:
+        """The set-up of the first so many items, made again where it is missing."""
+        folder = setup_folder(self.project.work, rows)
+        if rows_of_setup(folder) != rows:
+            make_setup(self.project.features[:rows], folder, *setup_options(self.project, rows))
         return folder
 
     def load(self, trained: Trained) -> Surrogate:
         """The surrogate on a new model, without delay: its arrays are memory-mapped."""
         state = read_arrays(trained.anchor)
-        return Surrogate.restore(self.project.features[: count_rows(state)], state, check=False)
+        return self._restore(self.project.features[: count_rows(state)], state)
 
     def adopt(self, trained: Trained, probs: np.ndarray) -> None:
         """Use a new model with these predictions; the record has it already."""
         self.ledger, self._predicted = trained.job.ledger, probs
         self.knows = dict(zip(trained.job.rows.tolist(), trained.job.labels.tolist(), strict=True))
-        self.probs = self.record.class_table.project(probs)
-        self.guesses.append(self._guesses_in(probs))
+        self.predict_new()
+        self.probs = self.record.class_table.project(self._predicted)
+        self.guesses.append(self._guesses_in(self._predicted))
+        if self._setup_rows != self.record.basis_rows:
+            self._read_setup()
 
     # -- how good they are --------------------------------------------------------------------------------
 
@@ -199,7 +284,7 @@ class Models:
 
 
 def setup_options(project: Project, n_items: int) -> tuple[int, dict[str, Any]]:
-    """Number of classes and keyword arguments of a surrogate; its basis is never larger than the pool."""
+    """Number of classes and keyword arguments of a surrogate on so many items; its basis is never larger than these."""
     settings = project.settings
     options = {"method": settings.method, "random_state": settings.seed % 2**32}
     if settings.basis_size is not None:

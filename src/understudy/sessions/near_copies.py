@@ -14,7 +14,7 @@ core. Each item after that takes 4 ms.
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,7 @@ ROWS_FOR_DIRECTIONS: Final = 500
 ROWS_FOR_USUAL: Final = 200  # whose tenth-nearest items say what is usual
 USUAL_NEIGHBOUR: Final = 10
 NEAR: Final = 1 / 3  # of the usual distance
+MAX_GROWTH: Final = 1.1  # of a pool, before what is usual in it is found anew
 MAX_COPIES: Final = 99  # of an item: it and they are answered in one call
 ROUNDING: Final = 1e-5  # of a distance in the projection, in units of the largest norm: it is in single precision
 STREAM: Final = 0x636F7079
@@ -41,12 +42,21 @@ class NearCopy:
 
 
 class NearCopies:
-    """Near-copies of any item of a pool, worked out when they are asked for. Threads may share it."""
+    """Near-copies of any item of a pool, worked out when they are asked for. Threads may share it.
 
-    def __init__(self, features: np.ndarray, digests: Sequence[str | None], seed: int = 0) -> None:
+    `before` are those of the same pool when it had fewer items. What is usual in the pool is found anew once it has
+    grown by a tenth.
+    """
+
+    def __init__(
+        self, features: np.ndarray, digests: Sequence[str | None], seed: int = 0, before: "NearCopies | None" = None
+    ) -> None:
         self._features, self._seed = features, seed
         self._digests = digests
         self._setup: _Setup | None = None
+        self._before: _Setup | None = (
+            None if before is None else before._setup or before._before
+        )  # of the first of these items
         self._making = threading.Lock()
 
     def of(self, item: int) -> list[NearCopy]:
@@ -62,7 +72,11 @@ class NearCopies:
     def _prepare(self) -> "_Setup":
         with self._making:
             if self._setup is None:
-                self._setup = _Setup.of(self._features, self._digests, self._seed)
+                before, self._before = self._before, None
+                if before is None or len(self._features) > MAX_GROWTH * before.looked_at:
+                    self._setup = _Setup.of(self._features, self._digests, self._seed)
+                else:
+                    self._setup = before.extended(self._features, self._digests)
             return self._setup
 
 
@@ -71,22 +85,33 @@ class _Setup:
     """What is worked out once for the features of a pool."""
 
     projected: Float[np.ndarray, "n k"]
+    directions: Float[np.ndarray, "d k"]
+    looked_at: int  # items that the directions, and what is usual, were found in
     usual: float  # the median distance to the tenth-nearest item
     largest: float  # norm of a row, by which rounding is judged
     same_content: dict[str, list[int]]
 
     @classmethod
     def of(cls, features: np.ndarray, digests: Sequence[str | None], seed: int) -> "_Setup":
-        same: dict[str, list[int]] = defaultdict(list)
-        for row, digest in enumerate(digests):
-            if digest:
-                same[digest].append(row)
         rng = np.random.default_rng([seed, STREAM])
+        directions = _find_directions(features, rng)
         return cls(
-            _project(features, _find_directions(features, rng)),
+            _project(features, directions),
+            directions,
+            len(features),
             _usual_distance(features, rng),
             _largest_norm(features),
-            {digest: rows for digest, rows in same.items() if len(rows) > 1},
+            _rows_of_same_content(digests),
+        )
+
+    def extended(self, features: np.ndarray, digests: Sequence[str | None]) -> "_Setup":
+        """The same for a pool that has more items after these."""
+        new = features[len(self.projected) :]
+        return replace(
+            self,
+            projected=np.concatenate([self.projected, _project(new, self.directions)]),
+            largest=max(self.largest, _largest_norm(new)),
+            same_content=_rows_of_same_content(digests),
         )
 
     def near(self, features: np.ndarray, item: int) -> list[tuple[int, float]]:
@@ -103,6 +128,15 @@ class _Setup:
         distances = np.sqrt(np.square(np.asarray(features[np.sort(rows)], np.float64) - own).sum(1))
         pairs = zip(np.sort(rows).tolist(), distances.tolist(), strict=True)
         return [(row, far) for row, far in pairs if row != item and far <= radius]
+
+
+def _rows_of_same_content(digests: Sequence[str | None]) -> dict[str, list[int]]:
+    """The rows of every content that more than one item has."""
+    same: dict[str, list[int]] = defaultdict(list)
+    for row, digest in enumerate(digests):
+        if digest:
+            same[digest].append(row)
+    return {digest: rows for digest, rows in same.items() if len(rows) > 1}
 
 
 def _find_directions(features: Float[np.ndarray, "n d"], rng: np.random.Generator) -> Float[np.ndarray, "d k"]:

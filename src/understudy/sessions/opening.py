@@ -10,14 +10,17 @@ from typing import Final
 
 import numpy as np
 
+from understudy.core.protocol import RowStorage
 from understudy.data.files import is_draft
 from understudy.errors import Conflict, NotFound, UnderstudyError
-from understudy.labels.predictions import check_predictions, read_predictions
+from understudy.labels.predictions import check_predictions
+from understudy.predictors import find_predictor, is_function_name, predictions_for
 from understudy.projects.folder_question import describe_choice
 from understudy.projects.opening import ProjectBegin
 from understudy.projects.project import Project
 from understudy.projects.settings import Settings
 from understudy.sessions import audit
+from understudy.sessions.growth import label_events, new_item_events
 from understudy.sessions.log.events import SOURCE_ANNOTATOR, Event
 from understudy.sessions.log.log import EventLog
 from understudy.sessions.models import Models, setup_options
@@ -28,6 +31,7 @@ from understudy.sessions.session import Session
 from understudy.sessions.training.artifacts import Artifacts, Predictions
 from understudy.sessions.training.trainer import Trainer
 from understudy.sessions.training.training_job import ANCHORS, SETUP
+from understudy.sessions.views import items_news
 from understudy.store_urls import SQLITE, without_password
 
 UNDECIDED: Final = (
@@ -39,18 +43,20 @@ UNDECIDED: Final = (
 def open_session(
     project: Project,
     *,
-    predictions: Path | None = None,
+    predictions: str | Path | None = None,
     people: Mapping[str, Role | None] | None = None,
     progress: Callable[[int, int], None] | None = None,
     quiet: bool = True,
     clock: Callable[[], float] = time.monotonic,
     turn: threading.Semaphore | None = None,
+    storage: RowStorage | None = None,
 ) -> Session:
     """The session of a project, and the only one: a second is refused. Features that are missing are made first.
 
-    `predictions`: a file of those of a model one already has; the surrogate starts from them. `progress` is called
-    with how many items are prepared, of how many. Sessions that share a `turn` train one after another. `people`: those
-    who are to be let in, with their roles, where not everybody is; see `enrol`.
+    `predictions`: those of a model one already has, as a file or `module:function`; the surrogate starts from them.
+    `progress` is called with how many items are prepared, of how many. Sessions that share a `turn` train one after
+    another. `people`: those who are to be let in, with their roles, where not everybody is; see `enrol`. `storage`:
+    where the surrogate's rows are kept.
     """
     require_log(project.folder, project.store_url, project.identity)
     log = EventLog.open(project.store_url, project.identity)
@@ -68,9 +74,12 @@ def open_session(
         new = [*_new_events(project, record), *([] if people is None else enrol(record.people, people))]
         events += log.append(*new) if new else []
         trainer = Trainer(project.work, Artifacts(project.artifacts), project.features_path, turn=turn)
-        trainer.prepare(*setup_options(project, len(project.pool)))
         replay = replay_events(events)
-        models = Models(project, replay.record, replay.ledger)
+        basis_rows = replay.record.basis_rows
+        if any(event.kind == "items_added" for event in new) and (news := items_news(replay.record)) is not None:
+            project.notes.append(news.line)
+        trainer.prepare(*setup_options(project, basis_rows), basis_rows)
+        models = Models(project, replay.record, replay.ledger, storage)
         project.notes += project.columns.read_or_note(replay.record.settings.show)
         session = Session(project, log, replay, models, trainer, clock)
     except BaseException:
@@ -95,12 +104,14 @@ def check_free(project: Project) -> None:
         log.lock()
 
 
-def check_begin(begin: ProjectBegin, predictions: Path | None = None) -> None:
+def check_begin(begin: ProjectBegin, predictions: str | Path | None = None) -> None:
     """Refuse a project whose log cannot be made, or whose predictions cannot be read, before anything is written."""
     if begin.store is not None:
         EventLog.check_new(begin.store, begin.identity)
-    if predictions is not None:
-        check_predictions(predictions, begin.ids, begin.classes)
+    if isinstance(predictions, str) and is_function_name(predictions):
+        find_predictor(predictions, begin.classes)
+    elif predictions is not None:
+        check_predictions(Path(predictions), begin.ids, begin.classes)
 
 
 def require_log(folder: Path, store_url: str, identity: str) -> None:
@@ -145,7 +156,7 @@ def _first_events(settings: Settings, n_items: int, known: Mapping[int, str]) ->
         "created",
         data={"settings": settings.to_json(), "classes": classes, "n_items": n_items, "audit": list(chosen)},
     )
-    return [created, *_label_events(known, {name: number for number, name in enumerate(classes)})]
+    return [created, *label_events(known, {name: number for number, name in enumerate(classes)})]
 
 
 def _follow_log(project: Project, record: Record) -> None:
@@ -182,39 +193,9 @@ def _choose_folders(project: Project, record: Record, log: EventLog) -> list[Eve
     return stored
 
 
-def _label_events(known: Mapping[int, str], numbers: Mapping[str, int]) -> list[Event]:
-    """The labels that items came with, of classes with these numbers, as events."""
-    return [
-        Event(
-            "labelled",
-            row,
-            SOURCE_ANNOTATOR,
-            data={"label": numbers[name], "source": "import", "guess": None, "model": None},
-        )
-        for row, name in sorted(known.items())
-        if name in numbers
-    ]
-
-
 def _new_events(project: Project, record: Record) -> list[Event]:
-    """What is new since the project was last open, as events: classes, items, and the labels these came with."""
-    n, before = len(project.pool), record.n_items
-    if n < before:
-        raise UnderstudyError(
-            f"the log of {project.folder} knows {before:,} items, its pool has {n:,}; put its items.parquet back"
-        )
-    table = record.class_table  # a class that was renamed, merged or removed is known by its former name
-    names = [name for name in project.new_classes if table.number_known_as(name) is None]
-    classes = [*_new_features(project, record), *(Event("class_added", data={"name": name}) for name in names)]
-    if n == before:
-        return classes
-    settings, known = record.settings, project.source_labels
-    chosen = audit.audit_rows(n, settings.audit_share, settings.seed, excluded=known.keys(), first_row=before)
-    items = Event("items_added", data={"count": n - before, "audit": list(chosen)})
-    new = {row: name for row, name in known.items() if row >= before}
-    numbers = {name: number for name in set(new.values()) if (number := table.counts_as(name)) is not None}
-    numbers |= {name: number for number, name in enumerate(names, len(record.classes))}
-    return [*classes, items, *_label_events(new, numbers)]
+    """What is new since the project was last open, as events: features, classes, items, and their labels."""
+    return [*_new_features(project, record), *new_item_events(project, record)]
 
 
 def _new_features(project: Project, record: Record) -> list[Event]:
@@ -225,12 +206,12 @@ def _new_features(project: Project, record: Record) -> list[Event]:
     return [Event("encoder_changed", data={"encoder": project.encoder, "features": version})]
 
 
-def _start_from_predictions(session: Session, path: Path) -> None:
+def _start_from_predictions(session: Session, given: str | Path) -> None:
     """Use the predictions of a model one already has as the first anchor, and wait until they are in use."""
     record, project = session.record, session.project
     alive = sorted(record.class_table.alive)
     probs = np.zeros((len(project.pool), len(record.classes)), np.float32)
-    probs[:, alive] = read_predictions(path, project.pool.ids, [record.classes[number] for number in alive])
+    probs[:, alive] = predictions_for(project.pool, [record.classes[number] for number in alive], given)
     nothing = np.zeros(0, np.int64)
     key = Artifacts(project.artifacts).put_predictions(Predictions(probs, nothing, nothing))
     session.learning.start_from(key, lambda seconds: session.wait_for_change(session.version, seconds))

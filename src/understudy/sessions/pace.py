@@ -27,10 +27,11 @@ class Pace:
 def pace_of(events: Iterable[Event], undone: Iterable[int], since: float | None = None) -> Pace:
     """The pace of one person's decisions since a time, or in all.
 
-    Decisions that were undone took their time too, but gave no label. Labels that were imported took none here.
+    Decisions that were undone took their time too, but gave no label. Labels that were imported, or that a model gave,
+    took none here.
     """
     gone = set(undone)
-    own = [event for event in events if event.data.get("source") != "import"]
+    own = [event for event in events if event.data.get("source") not in ("import", "model")]
     own = [event for event in own if since is None or event.given_at >= since]
     labels = sum(event.kind == "labelled" and event.seq not in gone for event in own)
     return Pace(labels, active_seconds([(event.given_at, event.data.get("seconds") or 0.0) for event in own]))

@@ -18,7 +18,7 @@ def people_progress(
 
     `today`: when the day began, in seconds since 1970.
     """
-    labels = {item: {who: mark.label for who, mark in marks.items()} for item, marks in record.labels.items()}
+    labels = record.labels_of_people()
     alike, kappas = agreement.with_others(labels), agreement.kappas_with_others(labels)
     reviews = review_counts(record)
     added = [each.id for each in record.people.by_id.values() if each.is_added and not each.retired]

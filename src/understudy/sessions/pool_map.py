@@ -6,16 +6,11 @@ together, is made meanwhile by a process with low priority, and kept in the proj
 
 import hashlib
 import logging
-import shutil
-import subprocess
-import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -26,9 +21,8 @@ from understudy.core.projection import first_axes, to_unit_square
 from understudy.errors import UnderstudyError
 from understudy.projects.project import Project
 from understudy.sessions.replies import MapShown
-from understudy.sessions.training import trainer
 from understudy.sessions.training.map_job import MAP, KeptMap, make_map, read_map
-from understudy.sessions.training.training_job import OUTPUT, RESULT, write_job
+from understudy.sessions.training.side_process import SideProcess
 
 Layout = Literal["axes", "neighbours"]
 STEPS: Final = 2**16 - 1  # in which a place on the map is told, along each axis
@@ -74,7 +68,7 @@ class ItemMap:
         self.trouble: str | None = None  # why no better map could be made, in a line
         self._lock = threading.Lock()
         self._shown: MapPoints | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = SideProcess(project.work, MAP)
         self._thread: threading.Thread | None = None
         self._is_stopped = False
 
@@ -94,7 +88,7 @@ class ItemMap:
             if self._shown is None:
                 kept = self._read()
                 self._shown = self._first_axes() if kept is None else _points_of(kept)
-                if (kept is None or kept.is_outgrown) and not self._is_stopped:
+                if (kept is None or kept.is_outgrown) and self._thread is None and not self._is_stopped:
                     self._thread = threading.Thread(target=self._make, name="map", daemon=True)
                     self._thread.start()
             return self._shown
@@ -116,6 +110,11 @@ class ItemMap:
             colours=colours,
         )
 
+    def note_growth(self) -> None:
+        """Items joined the pool: they get places when the map is wanted next."""
+        with self._lock:
+            self._shown = None
+
     def rows_inside(self, polygon: Sequence[tuple[float, float]]) -> np.ndarray:
         """The items inside a polygon on the map that is shown, by row."""
         return rows_inside(self.shown().points, polygon)
@@ -124,9 +123,8 @@ class ItemMap:
         """End what is being made, and wait until it is gone."""
         with self._lock:
             self._is_stopped = True
-            if self._process is not None:
-                trainer.end_process(self._process.pid)
             thread = self._thread
+        self._process.stop()
         if thread is not None:
             thread.join()
 
@@ -145,7 +143,7 @@ class ItemMap:
             if len(self.project.features) <= SMALL_POOL:
                 make_map(self.project.features, self._job())
             else:
-                self._run_process()
+                self._process.run(self._job())
             kept = self._read()
         except UnderstudyError as error:
             trouble = str(error)
@@ -155,10 +153,10 @@ class ItemMap:
             self._thread = None
             if self._is_stopped:
                 return
-            if kept is not None:
-                self._shown = _points_of(kept)
-            else:
+            if kept is None:
                 self.trouble = trouble
+            else:  # where items joined since it was read, it is read again
+                self._shown = _points_of(kept) if len(kept.places) == len(self.project.features) else None
         if kept is None:
             log.warning("no better map could be made: %s", trouble)
         else:
@@ -166,32 +164,14 @@ class ItemMap:
         self._note_change()
 
     def _job(self) -> dict[str, Any]:
-        work, version = self.project.work.absolute(), self.project.info.features_version
-        return {"kind": "map", "work": str(work), "version": version, "seed": self.seed}
-
-    def _run_process(self) -> None:
-        """Let a process make the map. UnderstudyError says why it could not."""
-        features, path = self.project.features_path.absolute(), [str(Path(each).absolute()) for each in sys.path]
-        folder = self.project.work / f"{MAP}-{uuid.uuid4().hex[:8]}"
-        try:
-            write_job(folder, self._job() | {"features": str(features), "path": path}, {})
-            with (folder / OUTPUT).open("wb") as output:
-                with self._lock:
-                    if self._is_stopped:
-                        raise UnderstudyError("the session was closed")
-                    self._process = process = trainer.start_process(folder, output, gently=True)
-                assert process.stdin is not None
-                with process.stdin:  # when it closes, the process ends
-                    code = process.wait()
-                with self._lock:
-                    self._process = None
-            result = trainer.read_result(folder / RESULT)
-            if result is None or "failed" in result:
-                raise UnderstudyError(
-                    trainer.reason_for(code, folder / OUTPUT, MAP) if result is None else result["failed"]
-                )
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        project = self.project
+        return {
+            "kind": "map",
+            "work": str(project.work.absolute()),
+            "features": str(project.features_path.absolute()),
+            "version": project.info.features_version,
+            "seed": self.seed,
+        }
 
 
 def _points_of(kept: KeptMap) -> MapPoints:

@@ -30,6 +30,7 @@ def progress(
     people: Sequence[Person],
     checked: Guesswork | None = None,
     notes: Sequence[str] = (),
+    data_notes: Sequence[str] = (),
     only: str | None = None,
 ) -> Progress:
     """The progress page. `checked`: what `cross_check` found, where it was needed; `notes`: on assignments.
@@ -40,8 +41,8 @@ def progress(
     labels = state.audits.labels
     right, judged = record.tally()
     by_name = {
-        item: {record.people.name_of(who): mark.label for who, mark in marks.items()}
-        for item, marks in record.labels.items()
+        item: {record.people.name_of(who): label for who, label in by_person.items()}
+        for item, by_person in record.labels_of_people().items()
     }
     is_measured = record.settings.agreement_share > 0 or any(len(names) > 1 for names in by_name.values())
     return Progress(
@@ -55,6 +56,7 @@ def progress(
         by_class=_by_class(state, labels),
         confusions=_confusions(state, labels),
         notes=list(notes),
+        data_notes=list(data_notes),
     )
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from understudy.core.ledger import Answer, Ledger
 from understudy.errors import Conflict, UnderstudyError
@@ -34,11 +34,16 @@ from understudy.sessions.log.events import (
 from understudy.sessions.people import PeopleTable
 
 ItemState = Literal["open", "pending", "told", "skipped", "dropped", "audit"]  # what an item is to the surrogate
-Resolution = Literal["single", "agreed", "settled", "majority", "review"]  # how the label that counts came about
+Resolution = Literal[
+    "single", "agreed", "settled", "majority", "review", "model"
+]  # how the label that counts came about
 Contest = Literal["disputed", "review", "settled"]  # people differ: nobody has decided, a review has, it was settled
 REGROUPING = frozenset({"class_merged", "class_removed", "undone"})
 GIVES_UP_LABEL = frozenset({"dont_know", "bad"})
-NOT_ASKED_FOR = frozenset({"grid", "copies", "import", "browse"})  # where labels come from that nobody was asked for
+BY_MODEL: Final = "model"  # the source of labels that no person gave
+NOT_ASKED_FOR = frozenset(
+    {"grid", "copies", "import", "browse", BY_MODEL}
+)  # where labels come from that nobody was asked for
 T = TypeVar("T")
 
 
@@ -180,13 +185,19 @@ class Decisions:
 
     @property
     def majority(self) -> int | None:
-        """The label that most people give; of equally frequent ones the earlier."""
-        in_order = sorted(self.marks.values(), key=lambda mark: mark.seq)
+        """The label that most people give, or models where nobody gives one; of equally frequent ones the earlier."""
+        in_order = sorted(self.voices, key=lambda mark: mark.seq)
         return majority([mark.label for mark in in_order]) if in_order else None
 
     @property
+    def voices(self) -> list[Mark]:
+        """The labels that decide: those of people, or else those of models."""
+        of_people = [mark for mark in self.marks.values() if mark.source != BY_MODEL]
+        return of_people or list(self.marks.values())
+
+    @property
     def people_differ(self) -> bool:
-        return len({mark.label for mark in self.marks.values()}) > 1
+        return len({mark.label for mark in self.voices}) > 1
 
     @property
     def resolution(self) -> Resolution | None:
@@ -195,7 +206,10 @@ class Decisions:
             return "settled"
         if not self.marks:
             return None
-        if len(self.marks) > 1 and not self.people_differ:
+        voices = self.voices
+        if voices[0].source == BY_MODEL:
+            return "review" if self.kept is not None else BY_MODEL
+        if len(voices) > 1 and not self.people_differ:
             return "agreed"
         if self._last_review() is not None:
             return "review"
@@ -214,7 +228,7 @@ class Decisions:
         if not self.people_differ:
             return None
         last = self._last_review()
-        if last is None or any(mark.seq > last.seq and mark.label != last.label for mark in self.marks.values()):
+        if last is None or any(mark.seq > last.seq and mark.label != last.label for mark in self.voices):
             return "disputed"
         return "review"
 
@@ -227,8 +241,8 @@ class Decisions:
 class Move:
     """An item changed its state.
 
-    Without an item: so many items were `added`, or unlabelled ones became audit items, or classes count for others, or
-    there is one class more.
+    Without an item: so many items were `added` from row `first` on, or unlabelled ones became audit items, or classes
+    count for others, or there is one class more.
     """
 
     item: int | None = None
@@ -236,6 +250,7 @@ class Move:
     after: tuple[ItemState, int | None] = ("open", None)
     judge: bool = True  # whether a label counts in how often the learner is right
     added: int = 0
+    first: int = 0
     audit_rows: tuple[int, ...] = ()  # the audit items among those added, or those that became audit items
     regroups: bool = False  # classes were merged, removed or taken back, or came back: predictions are others too
 
@@ -260,8 +275,13 @@ class Record:
         self._first_classes: tuple[str, ...] = ()
         self.n_items = 0
         self.batches: list[int] = []  # the first of all items that were added at once
+        self._sizes: list[tuple[int, int]] = []  # of the pool: number of the event by which it came, and items
+        self.basis_rows = 0  # items at the start of the pool that the surrogate's set-up was made of
+        self.items_added: Event | None = None  # by which items joined last
         # One for each time the pool grew or the share was raised, in the order they are asked.
         self.audit_draws: list[tuple[int, ...]] = []
+        self.audit_turns: list[tuple[float, ...] | None] = []  # of each draw; None: evenly, as in earlier versions
+        self.largest_audit_share = 0.0  # that the project ever had
         self.later_audit_rows: set[int] = set()  # those that were in the pool before they became audit items
         self.seq = 0
         self.leases: dict[int, Lease] = {}
@@ -429,6 +449,14 @@ class Record:
     def _table_without(self, seq: int) -> ClassTable:
         return ClassTable.from_events(self._first_classes, self.class_events.values(), {*self.undone, seq})
 
+    def labels_of_people(self) -> dict[int, dict[str, int]]:
+        """By item and person, what each says; whether people agree has nothing to do with what models say."""
+        found = {
+            item: {who: mark.label for who, mark in marks.items() if mark.source != BY_MODEL}
+            for item, marks in self.labels.items()
+        }
+        return {item: by_person for item, by_person in found.items() if by_person}
+
     def training_rows(self) -> dict[int, int]:
         """Item and label of all that models may be trained on, by row: labelled, not audit items, not bad."""
         return dict(sorted(self.usable.items()))
@@ -462,6 +490,10 @@ class Record:
             ledger.is_skipped[[item for item in items if self.state_of(item)[0] == "skipped"]] = True
         ledger.is_dropped[list(self.bad)] = True
         return ledger
+
+    def items_at(self, seq: int) -> int:
+        """How many items there were after the event with this number."""
+        return next((items for since, items in reversed(self._sizes) if since <= seq), 0)
 
     def knows_features(self, event: Event) -> bool:
         """Whether a training, or one that failed, was on the features in use now."""
@@ -509,7 +541,8 @@ class Record:
             self.regroupings += 1
             moves.append(Move(regroups=True))
         if event.kind == "items_added":
-            moves.append(Move(added=event.data["count"], audit_rows=tuple(event.data["audit"])))
+            count = event.data["count"]
+            moves.append(Move(added=count, first=self.n_items - count, audit_rows=tuple(event.data["audit"])))
         if event.kind == "settings_changed" and event.data["audit"]:
             moves.append(Move(audit_rows=tuple(event.data["audit"])))
         return moves
@@ -521,7 +554,8 @@ class Record:
     def _apply(self, event: Event) -> None:
         self.seq = event.seq
         self.people.apply(event)
-        if event.annotator is not None:
+        # The source of the data counts as an annotator where it brought labels, not where it hands items out.
+        if event.annotator is not None and (event.annotator != SOURCE_ANNOTATOR or event.kind == "labelled"):
             self.annotators.setdefault(event.annotator)
         if event.kind == "restarted":
             self._begin()
@@ -532,15 +566,17 @@ class Record:
             self.class_table = ClassTable(self._first_classes)
             self.classes = self.class_table.names
             self.batches, self.n_items = [0], event.data["n_items"]
+            self.basis_rows = self.n_items
+            self._sizes = [(event.seq, self.n_items)]
+            self.largest_audit_share = self.settings.audit_share
             self._add_audit_rows(event.data["audit"])
         elif event.kind == "items_added":
-            self.batches.append(self.n_items)
-            self.n_items += event.data["count"]
-            self._add_audit_rows(event.data["audit"])
+            self._add_items(event)
         elif event.kind in CLASS_KINDS:
             self._change_classes(event)
         elif event.kind == "settings_changed":
             self.settings = Settings.from_json({**self.settings.to_json(), **event.data["settings"]})
+            self.largest_audit_share = max(self.largest_audit_share, self.settings.audit_share)
             if event.data["audit"]:
                 self.later_audit_rows.update(event.data["audit"])
                 self._add_audit_rows(event.data["audit"])
@@ -562,12 +598,25 @@ class Record:
             self._undo(event)
         elif event.kind == "trained":
             self.trainings.append(event)
+            # In logs of earlier versions every training made the set-up of all items that it knew.
+            self.basis_rows = event.data.get("basis_rows", self.items_at(event.data["until"]))
         elif event.kind == "training_failed":
             self.failures.append(event)
 
-    def _add_audit_rows(self, rows: Iterable[int]) -> None:
+    def _add_items(self, event: Event) -> None:
+        self.batches.append(self.n_items)
+        self.n_items += event.data["count"]
+        self._sizes.append((event.seq, self.n_items))
+        self.items_added = event
+        # In logs of earlier versions items came while a project was opened, and then the set-up was made of all.
+        if not self.trainings:
+            self.basis_rows = event.data.get("basis_rows", self.n_items)
+        self._add_audit_rows(event.data["audit"], event.data.get("turns"))
+
+    def _add_audit_rows(self, rows: Iterable[int], turns: Iterable[float] | None = None) -> None:
         self.audit_version += 1
         self.audit_draws.append(tuple(rows))
+        self.audit_turns.append(None if turns is None else tuple(turns))
         self.audit_rows = tuple(row for draw in self.audit_draws for row in draw)
         self._audit = frozenset(self.audit_rows)
 
@@ -705,8 +754,6 @@ def replay_events(events: Sequence[Event]) -> Replay:
         caused = record.apply(event)
         if event.seq > until:
             moves += caused
-    if not trained:  # the surrogate begins with all items, whenever they came
-        moves = [move for move in moves if not move.added]
     return Replay(record, record.to_ledger() if ledger is None else ledger, moves)
 
 

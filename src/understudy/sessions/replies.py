@@ -115,6 +115,33 @@ class AuditPlan:
 
 
 @dataclass(frozen=True)
+class ItemsNews:
+    """Items that joined the pool last."""
+
+    seq: int
+    count: int
+    line: str
+
+
+@dataclass(frozen=True)
+class Joining:
+    """New items that are being encoded; they join when that is done."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class SourceLook:
+    """What there is in the data of a project that is not in its pool, or the other way round."""
+
+    new: int  # items that join once their files have stood still for a moment and they are encoded
+    unusable: int  # items that were left out; they are tried again when they change
+    gone: int  # items of the pool that are not in the data any more: they keep their labels
+    notes: list[str]
+
+
+@dataclass(frozen=True)
 class Status:
     """The numbers that are always on the page."""
 
@@ -148,6 +175,8 @@ class Status:
     class_styles: list["ClassStyle"] = field(default_factory=list)  # of those that have more than a name
     class_news: "ClassNews | None" = None  # the last change of classes
     disputed: int = 0  # items on which people differ and nobody has decided; the majority's label counts meanwhile
+    items_news: ItemsNews | None = None  # the last time that items joined
+    joining: Joining | None = None  # new items on their way
 
 
 @dataclass(frozen=True)
@@ -554,6 +583,7 @@ class Progress:
     by_class: list[ClassScore] = field(default_factory=list)  # empty while no audit item has been scored
     confusions: list[Confusion] = field(default_factory=list)  # all that are not zero, right ones too
     notes: list[str] = field(default_factory=list)  # on assignments: what goes to everybody, and why
+    data_notes: list[str] = field(default_factory=list)  # on the data: what is gone there, or cannot be used
 
 
 @dataclass(frozen=True)

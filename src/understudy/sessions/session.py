@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal
@@ -32,16 +32,18 @@ from understudy.sessions.class_changes import check_new_class, check_values, pos
 from understudy.sessions.classes import CHANGEABLE
 from understudy.sessions.copies import items_to_follow, show_copies
 from understudy.sessions.disputes import Wanted, list_disputes, require_disputed
+from understudy.sessions.growth import Growth
 from understudy.sessions.learning import Learning
-from understudy.sessions.log.events import BESIDE_LEASES, Ask, Event, Kind, Source
+from understudy.sessions.log.events import BESIDE_LEASES, SOURCE_ANNOTATOR, Ask, Event, Kind, Source
 from understudy.sessions.log.log import AlreadyThere, EventLog
 from understudy.sessions.map_colours import map_colours
 from understudy.sessions.models import Models
 from understudy.sessions.near_copies import NearCopies
+from understudy.sessions.outside import AGAIN, OutsideDecision, events_of_known_answer, events_to_match
 from understudy.sessions.pace import start_of_day
 from understudy.sessions.people_progress import people_progress
 from understudy.sessions.pool_map import ItemMap
-from understudy.sessions.record import Lease, Move, Replay, replay_events, require_untouched
+from understudy.sessions.record import BY_MODEL, Lease, Move, Replay, replay_events, require_untouched
 from understudy.sessions.replies import (
     ClassList,
     Copies,
@@ -130,6 +132,9 @@ class Session:
             project, models, replay, trainer, lock=self._lock,
             store=self._store, note_change=self._note_change, after_training=self.look_at_labels,
         )  # fmt: skip
+        self.growth = Growth(
+            project, self.learning, lock=self._lock, store=self._store_new_items, note_change=self._note_change
+        )
 
     # -- asking -------------------------------------------------------------------------------------------
 
@@ -542,6 +547,96 @@ class Session:
         self._store(*events)
         return len(events)
 
+    def label_by_model(self, labels: Mapping[int, tuple[int, float]], annotator: str) -> int:
+        """Store a model's labels, (class, probability) by item, of items that are open still; how many.
+
+        They are marked as such for ever. None answers an audit item, and a person's label of the same item decides.
+        """
+        check_name(annotator)
+        with self._lock:
+            events = [
+                self._label_event(
+                    item, annotator, None, {"label": label, "source": BY_MODEL, "probability": probability}
+                )
+                for item, (label, probability) in labels.items()
+                if self.record.state_of(item)[0] == "open"
+            ]
+            self._store(*events)
+        return len(events)
+
+    def take_back_by_model(self, annotator: str) -> int:
+        """Take back all labels that a model gave under this name; how many."""
+        with self._lock:
+            given = [
+                event
+                for event in self.record.history.get(annotator, {}).values()
+                if event.data.get("source") == BY_MODEL
+            ]
+            self._store(
+                *(
+                    Event("undone", event.item, annotator, None, {"undoes": event.seq, "what": event.kind})
+                    for event in given
+                )
+            )
+        return len(given)
+
+    # -- in step with another tool ------------------------------------------------------------------------
+
+    def ask_ahead(self, n: int, keep: Collection[int] = ()) -> list[Question]:
+        """The next items for another tool to hand out, in their order: n of them, or all there are.
+
+        They are leased to the source of the data until somebody answers them there. Items that it has and that are not
+        to be kept are released first, so that they are chosen anew by all that is known now.
+        """
+        with self._lock:
+            others = [lease for lease in self.record.held_by(SOURCE_ANNOTATOR) if lease.item not in keep]
+            self._store(*(Event("released", lease.item, SOURCE_ANNOTATOR) for lease in others))
+            while len(held := self.record.held_by(SOURCE_ANNOTATOR)) < n:
+                found = self._ask(SOURCE_ANNOTATOR).item
+                if found is None:
+                    break
+                if self.record.decisions(found).given:  # an audit item that was labelled before its turn
+                    self._store(*events_of_known_answer(self.record, found, self._label_event))
+            now = self._clock()
+            self._deadlines |= {lease.item: now + lease.seconds for lease in held}
+            return [self._question(lease) for lease in reversed(held)]
+
+    def match_outside(self, said: Mapping[int, Sequence[OutsideDecision]], tool: str) -> list[int]:
+        """Let items be as another tool says, with what each person says of each there; the items that changed."""
+        changed: list[int] = []
+        items = list(said)
+        for start in range(0, len(items), LABELS_PER_BATCH):  # others read in between
+            with self._lock:
+                found = {
+                    item: events_to_match(self.record, item, said[item], tool, self._label_event)
+                    for item in items[start : start + LABELS_PER_BATCH]
+                }
+                self._store(*(self._with_free_key(event) for events in found.values() for event in events))
+                changed += [item for item, events in found.items() if events]
+        if changed:
+            with self._lock:
+                self.learning.train_if_due()
+        return changed
+
+    def _with_free_key(self, event: Event) -> Event:
+        """The event with a key that nobody used: what was taken back by mistake may be said again as it was."""
+        key = event.key
+        while key is not None and self._log.find(str(event.annotator), key) is not None:
+            key += AGAIN
+        return replace(event, key=key)
+
+    def add_outside_classes(self, names: Sequence[str]) -> None:
+        """Add the classes that another tool has and the project never had."""
+        with self._lock:
+            new = [name for name in names if self.record.class_table.number_known_as(name) is None]
+            self._store(*(Event("class_added", None, SOURCE_ANNOTATOR, data={"name": name}) for name in new))
+
+    def drop_items(self, items: Collection[int]) -> None:
+        """Leave out items that the source of the data does not have any more."""
+        with self._lock:
+            gone = [item for item in items if item not in self.record.bad]
+            self._store(*(Event("bad", item, SOURCE_ANNOTATOR) for item in gone))
+
     def _decide(
         self, kind: Kind, item: int, annotator: str, key: str, data: dict[str, Any] | None = None, *, ago: float = 0.0
     ) -> Stored:
@@ -582,7 +677,7 @@ class Session:
         if (
             item is not None
             and undone.kind not in BESIDE_LEASES
-            and undone.data.get("source") not in ("grid", "copies", "import")
+            and undone.data.get("source") not in ("grid", "copies", "import", "model")
             and ("batch" not in undone.data or undone.data.get("source") == "person")  # with near-copies
         ):
             asked = self.record.asks.get(item)
@@ -622,6 +717,8 @@ class Session:
         for event in events:
             items = self.record.items_of(event)
             moves += self.record.apply(event)
+            if event.kind == "items_added":
+                self._grow()
             if event.kind == "asked" and event.item is not None:
                 self._deadlines[event.item] = self._clock() + event.data["seconds"]
             self.browser.note(items)
@@ -635,6 +732,21 @@ class Session:
         if any(move.regroups for move in moves):
             self.models.regroup()
         self.learning.follow(moves)
+
+    def _store_new_items(self, *events: Event) -> None:
+        """Store that items joined, unless the log has it without our knowing."""
+        try:
+            self._store(*events)
+        except AlreadyThere:
+            self._catch_up()
+
+    def _grow(self) -> None:
+        """Know the items that have just joined."""
+        self.growth.adopt()
+        project = self.project
+        seed = self.record.settings.seed
+        self._near_copies = NearCopies(project.features, project.digests, seed, before=self._near_copies)
+        self.map.note_growth()
 
     def _require_item(self, item: int) -> None:
         if not 0 <= item < self.record.n_items:
@@ -679,7 +791,12 @@ class Session:
     def status(self) -> Status:
         with self._lock:
             return views.status(
-                self._state, self._training, online=self.online, suspicious=self.suspicious, version=self._version
+                self._state,
+                self._training,
+                online=self.online,
+                suspicious=self.suspicious,
+                version=self._version,
+                joining=self.growth.joining,
             )
 
     def progress(self, only: str | None = None) -> Progress:
@@ -689,10 +806,11 @@ class Session:
             people = people_progress(
                 self.record, self.assignments, online=self._here, today=start_of_day(time.time()), only=only
             )
-            notes = self.assignments.notes() if only is None else ()
+            notes, data_notes = (self.assignments.notes(), self.growth.notes) if only is None else ((), ())
             return progress.progress(
-                self._state, self._training, people=people, checked=checked, notes=notes, only=only
-            )
+                self._state, self._training,
+                people=people, checked=checked, notes=notes, data_notes=data_notes, only=only,
+            )  # fmt: skip
 
     def _cross_check(self) -> Guesswork | None:
         """What the labels say of each other, once for every model, where its audit items do not show it."""
@@ -834,6 +952,7 @@ class Session:
 
     def close(self) -> None:
         """Stop training and close the log. Every decision is in it."""
+        self.growth.stop()
         self.learning.stop()
         self.map.stop()
         with self._lock:

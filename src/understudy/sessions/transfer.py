@@ -1,4 +1,4 @@
-"""Labels into a project and out of it, by the name of a file: what the commands `import` and `export` do."""
+"""Items and labels into a project, and labels out of it: what the commands `add`, `import` and `export` do."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -19,6 +19,7 @@ from understudy.sessions.log.log import EventLog
 from understudy.sessions.opening import open_session, require_log
 from understudy.sessions.record import Record
 from understudy.sessions.training.artifacts import Artifacts
+from understudy.sessions.views import items_news
 
 
 def _project_at(source: str, store: str | None = None) -> Project:
@@ -44,7 +45,7 @@ def export_labels(
     chosen = format_named(form)
     check_prefix(chosen, prefix)
     project = _project_at(source, store)
-    if not project.is_ready:
+    if not project.is_begun:
         raise UsageError(f"{project.folder} was never labelled; begin with: understudy label {project.folder}")
     require_log(project.folder, project.store_url, project.identity)
     log = EventLog.open(project.store_url, project.identity, read_only=True)
@@ -73,6 +74,22 @@ def export_labels(
             yield exported.calibration.describe()
         return
     yield f"{path}: {size:,} bytes, {len(exported.effective):,} labelled items of {len(exported.ids):,}"
+
+
+def add_items(source: str, *, store: str | None = None) -> Iterator[str]:
+    """Let what is new in the data join a project that nobody serves; lines that say what became of it."""
+    project = _project_at(source, store)
+    try:
+        session = open_session(project, quiet=False)
+    except Conflict as error:
+        raise Conflict(f"{error}. New files join there by themselves") from error
+    try:
+        yield from project.notes
+        news = items_news(session.record)
+        if news is None or news.line not in project.notes:
+            yield f"no new items; there are {session.record.n_items:,}"
+    finally:
+        session.close()
 
 
 def import_labels(

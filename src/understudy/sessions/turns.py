@@ -67,7 +67,8 @@ class Turns:
         asked = {*met, *record.leases, *record.bad, *record.unknown}
         skipped = [item for item in _in_order(record.skipped) if annotator not in record.skipped[item]]
         left = [item for item in skipped if record.is_audit(item) and _is_free(record, item)]
-        return audit.next_in_turn(record.audit_draws, asked, [item for item in left if item not in record.unknown])
+        again = [item for item in left if item not in record.unknown]
+        return audit.next_in_turn(record.audit_draws, asked, again, record.audit_turns)
 
     def next_second(self, annotator: str) -> int | None:
         """An item that another annotator labelled and this one may label too, the earliest first."""

@@ -15,6 +15,7 @@ from understudy.core.explanation import Explanation, shares_of
 from understudy.core.surrogate import Surrogate
 from understudy.data.faults import ItemFault
 from understudy.learners.calibration import Calibration
+from understudy.messages import count_of
 from understudy.projects.project import Project
 from understudy.sessions import why
 from understudy.sessions.audit import wilson
@@ -40,6 +41,8 @@ from understudy.sessions.replies import (
     Folders,
     GridOffer,
     ItemCard,
+    ItemsNews,
+    Joining,
     Likely,
     Neighbour,
     Question,
@@ -441,8 +444,23 @@ def training(record: Record, facts: TrainingFacts) -> Training:
     return Training("waiting", at_labels, facts.next_at)
 
 
+def items_news(record: Record) -> ItemsNews | None:
+    """The last time that items joined the pool."""
+    last = record.items_added
+    if last is None:
+        return None
+    count = last.data["count"]
+    return ItemsNews(last.seq, count, f"{count_of(count, 'new item')} joined; there are {record.n_items:,} now")
+
+
 def status(
-    state: SessionState, facts: TrainingFacts, *, online: Sequence[str], suspicious: int, version: int
+    state: SessionState,
+    facts: TrainingFacts,
+    *,
+    online: Sequence[str],
+    suspicious: int,
+    version: int,
+    joining: Joining | None = None,
 ) -> Status:
     """The numbers that are always on the page."""
     record, models = state.record, state.models
@@ -479,6 +497,8 @@ def status(
         class_styles=_class_styles(record),
         class_news=_class_news(record),
         disputed=record.contest_counts["disputed"],
+        items_news=items_news(record),
+        joining=joining,
     )
 
 

@@ -19,6 +19,7 @@ import torch
 import uvicorn
 from starlette.types import ASGIApp
 
+from understudy.core.protocol import RowStorage
 from understudy.defaults import FIRST_PORT
 from understudy.errors import UnderstudyError, UsageError
 from understudy.projects.project import Project
@@ -129,31 +130,36 @@ def serve(
     *,
     enter: Callable[[], tuple[Access, Links]] = lambda: (Access(), {}),
     address: Address | None = None,
-    predictions: Path | None = None,
+    predictions: str | None = None,
     people: Mapping[str, Role | None] | None = None,
+    storage: RowStorage | None = None,
     browser: bool = True,
+    polls: bool = True,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Serve a project until Ctrl-C. The page is there at once, also while features are still being made.
 
     `enter` says who may come in, and gives the tokens of new personal links. It is asked when nothing stands in the
     way of serving any more: a link that is made must be shown. `people` are those to be let in, where not everybody is.
-    `say` prints a line for people.
+    `storage` is where the surrogate's rows are kept. With `polls` new items are looked for all the time. `say` prints
+    a line for people.
     """
     place = Address() if address is None else address
     listening = listen(place)
     url = public_url(listening, place)
 
     def open_it(progress: Progress) -> Session:
-        session = open_session(project, predictions=predictions, people=people, progress=progress)
+        session = open_session(project, predictions=predictions, people=people, progress=progress, storage=storage)
         session.announce(url)
         for line in (*project.notes, *first_lines(session)):
             say(line)
+        session.growth.start(polls=polls, say=say)
         return session
 
     def open_again(opened: Project) -> Session:
-        session = open_session(opened, predictions=predictions)
+        session = open_session(opened, predictions=predictions, storage=storage)
         session.announce(url)
+        session.growth.start(polls=polls, say=say)
         return session
 
     holder = SessionHolder(name=project.name, kind=project.kind)

@@ -6,11 +6,13 @@ import threading
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import torch
 
+from understudy.core.protocol import RowStorage
 from understudy.data.items import make_printable
 from understudy.errors import UnderstudyError, UsageError
 from understudy.projects.project import Project
@@ -73,20 +75,33 @@ def serve_several(
     open_project: Callable[[str], Project],
     enter: Callable[[Project], tuple[Access, Links]],
     people: Mapping[str, Role | None] | None = None,
+    storage: RowStorage | None = None,
     address: Address | None = None,
     browser: bool = True,
+    polls: bool = True,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Serve several projects until Ctrl-C. One that cannot be opened is said, and the others are served.
 
     `open_project` makes or finds the project of a source; `enter` says who may come into it, `people` whom to let
-    in with which roles.
+    in with which roles. `storage` is where the rows of their surrogates are kept. With `polls` new items of all
+    projects are looked for all the time.
     """
     way = Address() if address is None else address
     candidates = _open_all(sources, open_project)
     listening = listen(way)
     try:
-        _serve(candidates, listening=listening, way=way, enter=enter, people=people, browser=browser, say=say)
+        _serve(
+            candidates,
+            listening=listening,
+            way=way,
+            enter=enter,
+            people=people,
+            storage=storage,
+            browser=browser,
+            polls=polls,
+            say=say,
+        )
     finally:
         listening.close()
 
@@ -119,15 +134,18 @@ def _serve(
     way: Address,
     enter: Callable[[Project], tuple[Access, Links]],
     people: Mapping[str, Role | None] | None,
+    storage: RowStorage | None,
     browser: bool,
+    polls: bool,
     say: Callable[[str], None],
 ) -> None:
     url = public_url(listening, way)
     say(f"label at {url}   (Ctrl-C stops; nothing is lost)")
     places = _find_places(candidates, url, enter, say)
-    turn, in_turn = threading.Semaphore(), threading.Thread(target=lambda: _prepare_in_turn(preparations), daemon=True)
+    begin = partial(open_session, turn=threading.Semaphore(), storage=storage)
+    in_turn = threading.Thread(target=lambda: _prepare_in_turn(preparations), daemon=True)
     preparations = [
-        _prepare(each.project, place, f"{url}{place.address}", turn, people, say)
+        _prepare(each.project, place, f"{url}{place.address}", begin, people=people, polls=polls, say=say)
         for each, place in places
         if each.project is not None and place.app is not None
     ]
@@ -212,23 +230,27 @@ def _prepare(
     project: Project,
     place: Place,
     url: str,
-    turn: threading.Semaphore,
+    begin: Callable[..., Session],
+    *,
     people: Mapping[str, Role | None] | None,
+    polls: bool,
     say: Callable[[str], None],
 ) -> Preparation:
     """The preparation of a project, to be run when its turn comes. Where it fails, the list says why."""
 
-    def open_it(progress: Progress) -> Session:
-        session = open_session(project, people=people, progress=progress, turn=turn)
+    def watch(session: Session) -> Session:
         session.announce(url)
-        for line in (*project.notes, *first_lines(session)):
-            say(f"{project.name}: {line}")
+        session.growth.start(polls=polls, say=lambda line: say(f"{project.name}: {line}"))
         return session
 
+    def open_it(progress: Progress) -> Session:
+        session = begin(project, people=people, progress=progress)
+        for line in (*project.notes, *first_lines(session)):
+            say(f"{project.name}: {line}")
+        return watch(session)
+
     def open_again(opened: Project) -> Session:
-        session = open_session(opened, turn=turn)
-        session.announce(url)
-        return session
+        return watch(begin(opened))
 
     place.holder.open_again = open_again
     preparation = Preparation(open_it, place.holder)

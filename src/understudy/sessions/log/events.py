@@ -18,7 +18,8 @@ from understudy.messages import UPGRADE
 Kind = Literal[
     "created",  # classes, n_items, seed, and the other settings of `Settings`
     "restarted",  # as created: all before it is void, as nobody had decided anything; folder_labels: what was chosen
-    "items_added",  # count: new items at the end of the pool
+    "items_added",  # count: new items at the end of the pool; audit and turns: which of them are audit items, and when;
+    # basis_rows: how many items the set-up is of that the surrogate begins with while there is no model
     "class_added",  # name; item: the one whose label it was made for, if it was
     "class_changed",  # class, and any of name (before: the last), shortcut, colour, description, hidden, examples
     "class_merged",  # class, into: the class that its labels and predictions count for from now on
@@ -30,6 +31,7 @@ Kind = Literal[
     "encoder_changed",  # encoder, features: their version; models of before know other features
     "asked",  # lease (Ask), seconds, why, model: an item is handed to an annotator
     "labelled",  # label, source, guess, seconds, suggestion, model; given_at where a decision waited for the server;
+    # probability: of a label that a model gave;
     # batch, items, left_out: of several that were labelled in one call, the last two with the first of them
     "relabelled",  # the same, and before: the annotator's label until now
     "skipped",  # not now
@@ -42,12 +44,12 @@ Kind = Literal[
     "undone",  # undoes: the number of the event that is taken back
     "lease_expired",  # nobody answered in time
     "released",  # handed back
-    "trained",  # model, predictions, until, labels, learner, source, seconds
+    "trained",  # model, predictions, until, labels, learner, source, seconds; basis_rows: items that the basis is of
     "training_failed",  # reason, until
 ]
 Ask = Literal["choice", "audit", "second", "again"]  # chosen by the surrogate, audit item, second opinion, skipped
-Source = Literal["person", "grid", "copies", "review", "import", "browse"]
-# copies: answered along with a near-copy; browse: items that somebody picked from a list
+Source = Literal["person", "grid", "copies", "review", "import", "browse", "model"]
+# copies: answered along with a near-copy; browse: items that somebody picked from a list; model: nobody looked
 PutBack = Literal["skipped", "dont_know", "bad", "flagged", "any"]  # what is taken away; without an item the first two
 
 SOURCE_ANNOTATOR: Final = "source"  # who labelled what came with the data

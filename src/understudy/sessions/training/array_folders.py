@@ -27,13 +27,13 @@ def write_arrays(
     with atomic_folder(folder, durable=False) as draft:
         for name, array in arrays.items():
             path = draft / f"{name}.npy"
-            if not (linked and name in linked and _link(linked[name], path)):
+            if not (linked and name in linked and link(linked[name], path)):
                 np.save(path, array, allow_pickle=False)
         names = {name: [str(array.dtype), list(array.shape)] for name, array in arrays.items()}
         (draft / ABOUT).write_text(json.dumps({**about, "arrays": names}), encoding="utf-8")
 
 
-def _link(there: Path, here: Path) -> bool:
+def link(there: Path, here: Path) -> bool:
     """Give a file a second name, where the file system can."""
     try:
         os.link(there, here)

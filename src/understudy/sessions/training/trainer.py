@@ -2,7 +2,7 @@
 
 What a process does is in `training_job.py`.
 
-work/setup/      what the surrogate has before its first label
+work/setup/      what the surrogate has before its first label; in `setup-N`, of the first N items of a pool that grew
 work/jobs/       the job that runs; and the last that failed, with what its process printed
 work/anchors/    the surrogate as it was after the last training, ready to be memory-mapped
 """
@@ -41,6 +41,7 @@ from understudy.sessions.training.training_job import (
     is_setup_of,
     make_setup,
     read_features,
+    setup_folder,
     write_job,
 )
 
@@ -57,7 +58,8 @@ class TrainingJob:
 
     `until` is the number of the last event that counts, `ledger` what the surrogate then knows of every row. With
     `predictions`, the hash of some that exist, nothing is trained: only the anchor is made. `surrogate` are keyword
-    arguments of `Surrogate`: basis_size, random_state and so on.
+    arguments of `Surrogate`: basis_size, random_state and so on. Its basis is made of the first `basis_rows`; of all
+    rows if that is not given.
     """
 
     until: int
@@ -72,6 +74,7 @@ class TrainingJob:
     classes: tuple[str, ...] = ()  # names for the model's file, of its outputs
     outputs: tuple[int, ...] = ()  # the classes that the model is to know; () for all
     encoder: str | None = None
+    basis_rows: int | None = None
     folds: int = 0  # to cross-fit a temperature in, for calibrated probabilities; 0: not at all
 
 
@@ -107,7 +110,10 @@ class TrainingRun:
 
 
 class Trainer:
-    """Runs jobs in processes, one at a time. Trainers that share a `turn` train one after another."""
+    """Runs jobs in processes, one at a time. Trainers that share a `turn` train one after another.
+
+    `features` is the file of those of all items; whoever lets the pool grow gives it another.
+    """
 
     def __init__(
         self,
@@ -142,9 +148,11 @@ class Trainer:
         run = self._begin(job)
         threading.Thread(target=self._train, args=(run, job, on_end), name="training", daemon=True).start()
 
-    def prepare(self, n_classes: int, surrogate: Mapping[str, Any]) -> Path:
-        """The folder of the set-up, made now unless one that fits is there: in a process, but for a small one."""
-        folder, features = self.work / SETUP, read_features(self.features)
+    def prepare(self, n_classes: int, surrogate: Mapping[str, Any], basis_rows: int | None = None) -> Path:
+        """The folder of the set-up of the first rows, made now unless one that fits is there: in a process if large."""
+        features = read_features(self.features)[:basis_rows]
+        folder = setup_folder(self.work, len(features))
+        self._tidy_setups(folder)
         if is_setup_of(features, folder, n_classes, surrogate):
             return folder
         if len(features) * surrogate.get("basis_size", len(features)) <= SMALL_SETUP:
@@ -153,7 +161,8 @@ class Trainer:
             return folder
         run = self._begin(None)
         try:
-            self._run_process(run, {"kind": "setup", "n_classes": n_classes, "surrogate": dict(surrogate)}, {})
+            about = {"kind": "setup", "n_classes": n_classes, "surrogate": dict(surrogate), "basis_rows": basis_rows}
+            self._run_process(run, about, {})
         finally:
             self._end(run)
         return folder
@@ -188,7 +197,8 @@ class Trainer:
             "kind": "train", "until": job.until, "n_classes": job.n_classes, "learner": job.learner, "seed": job.seed,
             "predictions": job.predictions, "surrogate": dict(job.surrogate), "encoder": job.encoder,
             "folds": job.folds, "classes": list(job.classes or map(str, range(job.n_classes))), "anchor": str(anchor),
-            "outputs": list(job.outputs or range(job.n_classes)),
+            "outputs": list(job.outputs or range(job.n_classes)), "items": len(job.ledger.is_trained),
+            "basis_rows": job.basis_rows,
         }  # fmt: skip
         inputs = {
             **job.ledger.to_arrays(), ROWS: np.asarray(job.rows, np.int64), LABELS: np.asarray(job.labels, np.int64)
@@ -262,6 +272,12 @@ class Trainer:
         if "failed" in result:
             raise UnderstudyError(result["failed"])
         return result
+
+    def _tidy_setups(self, kept: Path) -> None:
+        """Remove set-ups of fewer items or of more than the one that is kept."""
+        for folder in self.work.glob(f"{SETUP}-*"):
+            if folder != kept:
+                remove_folder(folder)
 
     def _tidy(self) -> None:
         """Remove what earlier jobs left, but for the last anchor."""

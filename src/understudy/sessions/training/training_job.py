@@ -1,9 +1,9 @@
 """What a training process does, from the job that a folder describes to its result. `training_process.py` starts it.
 
 It fits the learner, predicts the whole pool, and makes the surrogate's next anchor; where predictions are given, only
-the anchor. A job may also ask for the set-up alone, or for a map of the pool. `result.json` comes last and says how it
-went. The process has one thread, and with `--gently` low priority, so that those who label do not notice it. With
-`--watched` it ends when its standard input closes, which is when its parent dies.
+the anchor. A job may also ask for the set-up alone, for a map of the pool, or for new items to be encoded.
+`result.json` comes last and says how it went. The process has one thread, and with `--gently` low priority, so that
+those who label do not notice it. With `--watched` it ends when its standard input closes: when its parent dies.
 """
 
 import json
@@ -33,13 +33,15 @@ from understudy.learners.model_files import can_save, model_bytes
 from understudy.learners.protocol import Model
 from understudy.learners.registry import make_feature_learner
 from understudy.messages import reason_of
-from understudy.sessions.training.array_folders import can_be_read, read_about, read_arrays, write_arrays
+from understudy.sessions.training.array_folders import can_be_read, link, read_about, read_arrays, write_arrays
 from understudy.sessions.training.artifacts import Artifacts, Predictions
 from understudy.sessions.training.map_job import make_map
 
 JOB, INPUTS, RESULT, OUTPUT = "job.json", "inputs", "result.json", "output.txt"
+FEATURES: Final = "features.npy"
 SETUP, JOBS, ANCHORS = "setup", "jobs", "anchors"
 ROWS, LABELS = "training_rows", "training_labels"
+IS_TRAINED: Final = "is_trained"  # of a set-up, one for each item
 ROWS_PER_BLOCK: Final = 8192  # predicted at a time: as a head does, so that its file gives the same to the last bit
 MAX_REASON_LENGTH: Final = 500
 MAX_SECONDS_TO_CROSS_FIT: Final = 60.0  # one training may have taken when several more are to follow
@@ -57,8 +59,10 @@ def main(arguments: list[str]) -> int:
 
 
 def write_job(folder: Path, job: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> None:
-    """Write a job for a process to read."""
+    """Write a job for a process to read. Its features get a second name, by which they stay when the pool grows."""
     write_arrays(folder / INPUTS, inputs, {})
+    if "features" in job and link(Path(job["features"]), own := folder / FEATURES):
+        job = {**job, "features": str(own.absolute())}
     write_atomically(folder / JOB, json.dumps(job).encode())
 
 
@@ -93,12 +97,17 @@ def _reason_of(error: BaseException) -> str:
 def _do_job(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
     sys.path += [path for path in job["path"] if path not in sys.path]
     started = time.monotonic()
-    features = read_features(Path(job["features"]))
+    if job["kind"] == "items":
+        from understudy.sessions.training.items_job import encode_items  # which a training does not need
+
+        return encode_items(folder, job)
+    features = read_features(Path(job["features"]))[: job.get("items")]  # there may be more of them by now
     if job["kind"] == "map":
         make_map(features, job)
         return {"seconds": time.monotonic() - started}
-    setup = Path(job["work"]) / SETUP
-    make_setup(features, setup, job["n_classes"], job["surrogate"])
+    basis_rows = job.get("basis_rows") or len(features)
+    setup = setup_folder(Path(job["work"]), basis_rows)
+    make_setup(features[:basis_rows], setup, job["n_classes"], job["surrogate"])
     if job["kind"] == "setup":
         return {"seconds": time.monotonic() - started}
     artifacts, inputs = Artifacts(Path(job["artifacts"])), read_arrays(folder / INPUTS)
@@ -119,7 +128,8 @@ def _do_job(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
     about = {"until": job["until"], "predictions": stored["predictions"], "n_classes": job["n_classes"]}
     # What is known of every row by its features alone stays the same from one training to the next.
     of_features = "of_features" if "of_features" in state else "W"
-    write_arrays(Path(job["anchor"]), state, about, linked={of_features: setup / f"{of_features}.npy"})
+    linked = {of_features: setup / f"{of_features}.npy"} if basis_rows == len(features) else None
+    write_arrays(Path(job["anchor"]), state, about, linked=linked)
     return {**stored, "calibration": calibration, "seconds": time.monotonic() - started}
 
 
@@ -130,6 +140,18 @@ def read_features(path: Path) -> np.ndarray:
         reason = reason_of(error)
         raise UnderstudyError(f"the features in {path} cannot be read ({reason}); embed the items again") from error
     return found
+
+
+def setup_folder(work: Path, rows: int) -> Path:
+    """The folder for the set-up of the first so many items: `setup`, or one beside it where that is of others."""
+    named = work / f"{SETUP}-{rows}"
+    return named if rows_of_setup(named) == rows or rows_of_setup(work / SETUP) not in (None, rows) else work / SETUP
+
+
+def rows_of_setup(folder: Path) -> int | None:
+    """How many items a set-up was made of; None where there is none."""
+    about = read_about(folder)
+    return None if about is None or IS_TRAINED not in about["arrays"] else int(about["arrays"][IS_TRAINED][1][0])
 
 
 def make_setup(features: np.ndarray, folder: Path, n_classes: int, options: Mapping[str, Any]) -> None:
@@ -235,7 +257,7 @@ def make_anchor(
 ) -> dict[str, np.ndarray]:
     """The state of a surrogate on these predictions, with everything that the ledger knows."""
     made = read_arrays(setup)
-    if count_rows(made) != len(features):  # made when there were more items: only its basis is of use
+    if count_rows(made) != len(features):  # made when there were more items, or fewer: only its basis is of use
         made = drop_rows(made)
     surrogate = Surrogate.restore(features, {**made, **ledger.to_arrays()}, check=False)
     while surrogate.n_classes < n_classes:

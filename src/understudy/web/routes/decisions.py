@@ -5,7 +5,16 @@ from fastapi import APIRouter
 from understudy.sessions.bulk_decisions import BulkDecision
 from understudy.sessions.classes import CHANGEABLE
 from understudy.sessions.people import may
-from understudy.sessions.replies import ClassList, ProjectSettings, Question, Status, Stored, Training, Undone
+from understudy.sessions.replies import (
+    ClassList,
+    ProjectSettings,
+    Question,
+    SourceLook,
+    Status,
+    Stored,
+    Training,
+    Undone,
+)
 from understudy.web.dependencies import (
     Annotating,
     Holding,
@@ -161,6 +170,16 @@ def put_items_back(body: PutItemsBack, session: Ready, by: Reviewing) -> Stored:
     """Take away what put these items aside, whoever said it; one undo takes all of it back."""
     decision = BulkDecision("put_back", tuple(body.items), what=body.what)
     return session.decide_items(decision, own_name(by, body.annotator), body.key, ago=body.ago)
+
+
+@router.post("/items/look", summary="Look for new items")
+def look_for_items(body: Who, session: Ready, by: Owning) -> SourceLook:
+    """Look now whether there are new files beside the items, or new rows in their table: they join by themselves.
+
+    That takes a moment: a file must have stood still, and is encoded. `items_news` of the status says when they joined.
+    """
+    own_name(by, body.annotator)
+    return session.growth.look_now()
 
 
 @router.post("/undo")
