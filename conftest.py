@@ -85,6 +85,25 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(autouse=True)
+def _interrupts_stay_as_they_were(_interruptible: None) -> Iterator[None]:
+    """A test that leaves SIGINT handled otherwise, or blocked, fails by name: later tests of interrupts would hang."""
+    if hasattr(signal, "siginterrupt"):
+        signal.siginterrupt(signal.SIGINT, True)  # polars, which an earlier test may have imported, turns that off
+    before = _how_interrupts_arrive()
+    yield
+    after = _how_interrupts_arrive()
+    if after != before:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before[0])
+            signal.pthread_sigmask(signal.SIG_SETMASK, before[1])
+        pytest.fail(f"SIGINT was handled by {before[0]}, blocked: {before[1]}; now by {after[0]}, blocked: {after[1]}")
+
+
+def _how_interrupts_arrive() -> tuple[Any, set[int]]:
+    return signal.getsignal(signal.SIGINT), {int(each) for each in signal.pthread_sigmask(signal.SIG_BLOCK, [])}
+
+
 # -- a test that hangs ----------------------------------------------------------------------------------------
 #
 # pytest-timeout fails it where Python still answers (`timeout` in pyproject.toml); where nothing answers, as in a loop

@@ -4,6 +4,8 @@
 
 Each run is a process of its own with two more at work; all three are ended by SIGKILL at once. It is killed after some
 rounds more were stored and a random moment passed, so that every kill hits work and not the imports.
+
+`--regimes` makes it harder: a thinned pool with near-copies, wrong answers, no shared first labels, and the oracle.
 """
 
 import argparse
@@ -22,20 +24,22 @@ from kill_results import measure_in_scratch
 STRATEGIES = ("surrogate", "surrogate_blind", "surrogate_uniform", "badge", "typiclust", "random", "learning_loss",
               "weight_schedule(distillation=True)")  # fmt: skip
 SCHEDULE = (20, 26, 34, 44, 58, 76, 100)
+REGIMES = {"imbalance": 5, "wrong": 0.1, "duplicates": 0.3, "start": 0, "oracle": True}
 # Processes that it starts read it again, hence a file.
 PLAY = """
 import sys
 from understudy.experiments.compare import compare
 if __name__ == "__main__":
     out, repeats, jobs, learner, *strategies = sys.argv[1:]
-    made = compare("digits", strategies, out=out, repeats=int(repeats), schedule={schedule}, learner=learner)
+    more = {more}
+    made = compare("digits", strategies, out=out, repeats=int(repeats), schedule={schedule}, learner=learner, **more)
     sys.exit(len(made.run(jobs=int(jobs), progress=False).failed))
 """
 
 
 def started(scratch: Path, out: Path, given: argparse.Namespace) -> subprocess.Popen[bytes]:
     script = scratch / "play.py"
-    script.write_text(PLAY.format(schedule=SCHEDULE))
+    script.write_text(PLAY.format(schedule=SCHEDULE, more=REGIMES if given.regimes else {}))
     command = [sys.executable, str(script), str(out), str(given.repeats), str(given.jobs), given.learner, *STRATEGIES]
     return subprocess.Popen(command, start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
@@ -86,6 +90,7 @@ def measure(given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "repeats": given.repeats,
         "jobs": given.jobs,
         "learner": given.learner,
+        "regimes": REGIMES if given.regimes else {},
         "rounds": rounds,
         "undisturbed_s": round(seconds, 1),
         "kills": kills,
@@ -103,6 +108,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--learner", default="modern")
+    parser.add_argument("--regimes", action="store_true", help="A harder pool, wrong answers and the oracle, too.")
     parser.add_argument("--longest", type=float, default=0.5, help="Seconds after a round within which it is killed.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)

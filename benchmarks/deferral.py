@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from understudy import Surrogate
+from understudy.core.rows import Rows
 
 ROWS, LABELS = 30_000, 2000
 
@@ -58,6 +59,7 @@ def compare(path: Path, link: str, n_picks: int) -> dict[str, Any]:
             row = s.ask()
             s.tell(row, labels[row])
             chosen.append(int(row[0]))
+            assert isinstance(s.parts.rows, Rows)
             behind = max(behind, s.parts.rows.means.behind_by())
         milliseconds.append(1e3 * (time.perf_counter() - start) / n_picks)
         picks.append(chosen)

@@ -1,7 +1,7 @@
 """A labelling server, killed again and again while an owner, a reviewer and two annotators work on one pool.
 
-They label, differ, settle, flag and put back many items at once, change classes and get new names. Is all of it there,
-once?
+They label, differ, settle, flag and put back many items at once, change classes and get new names. All the while rows
+are put at the end of the pool's file, which join as items. Is all of it there, once?
 
     python benchmarks/label_kills.py --kills 50 --labels 2000 --out benchmarks/results/soak-label.json
     python benchmarks/label_kills.py --postgres --out benchmarks/results/soak-label-postgres.json
@@ -37,8 +37,10 @@ import httpx
 import numpy as np
 import torch
 
+from understudy.core.state import count_rows
 from understudy.core.surrogate import Surrogate
-from understudy.projects.opening import create_or_open
+from understudy.projects.opening import create_or_open, look_again
+from understudy.projects.project import Project
 from understudy.sessions.chooser import Chooser
 from understudy.sessions.disputes import ORDER
 from understudy.sessions.log.events import Event
@@ -49,6 +51,7 @@ from understudy.sessions.training.array_folders import read_arrays
 from understudy.sessions.training.trainer import find_anchor
 
 N, D, CLASSES = 3_000, 24, 6
+MOST_NEW, ITEMS_AT_ONCE, SECONDS_BETWEEN_ITEMS = 600, 15, 2.0
 MAY_BE_REFUSED = (
     "undo", "labels", "settle", "classes/change", "classes/merge", "classes/remove", "classes/undo", "people/change",
     "items/label", "items/flag", "items/bad", "items/put-back",
@@ -59,14 +62,26 @@ MOST_AT_ONCE = 30  # items
 START = "from understudy.cli import main; main()"
 
 
-def make_pool(folder: Path, n: int = N) -> np.ndarray:
-    """Items in clusters, some of which overlap; their classes."""
+def make_pool(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Items in clusters, some of which overlap: features and classes."""
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(3 * CLASSES, D)) * 1.6
     cluster = rng.integers(len(centres), size=n)
-    features = (centres[cluster] + rng.normal(size=(n, D))).astype(np.float32)
-    np.savez(folder / "pool.npz", X=features)
-    return cluster % CLASSES
+    return (centres[cluster] + rng.normal(size=(n, D))).astype(np.float32), cluster % CLASSES
+
+
+def write_pool(folder: Path, features: np.ndarray) -> None:
+    """Put these into the pool's file, whole at once."""
+    np.savez(folder / "draft.npz", X=features)
+    (folder / "draft.npz").replace(folder / "pool.npz")
+
+
+def keep_growing(folder: Path, features: np.ndarray, over: threading.Event) -> None:
+    """Put more of these rows at the end of the pool's file now and then, whether or not a server is there."""
+    for end in range(N + ITEMS_AT_ONCE, len(features) + 1, ITEMS_AT_ONCE):
+        if over.wait(SECONDS_BETWEEN_ITEMS):
+            return
+        write_pool(folder, features[:end])
 
 
 class Server:
@@ -300,6 +315,9 @@ class NeverDied:
 
     def follow(self, event: Event) -> None:
         moves = self.record.apply(event)
+        if event.kind == "items_added":
+            self.project.adopt(look_again(self.project))
+            self.models.note_growth(None)
         self.moves += [(event.seq, move) for move in moves]
         if any(move.regroups for move in moves):
             self.regroup()
@@ -310,6 +328,7 @@ class NeverDied:
             self.swap(event)
 
     def swap(self, event: Event) -> None:
+        self.models.reload(self.models.ledger)
         anchor = find_anchor(self.project.work, event.data["until"], event.data["predictions"])
         if anchor is None:  # a later training has taken its place already; the next one will be met
             self.missed += 1
@@ -317,7 +336,8 @@ class NeverDied:
         else:
             state = read_arrays(anchor)
             self.chooser = Chooser(
-                Surrogate.restore(self.project.features, state, check=False), self.models.describe_rows
+                Surrogate.restore(self.project.features[: count_rows(state)], state, check=False),
+                self.models.describe_rows,
             )
         self.moves = [(seq, move) for seq, move in self.moves if seq > event.data["until"]]
         if any(move.regroups for _, move in self.moves):
@@ -358,15 +378,17 @@ def probe(server: Server, engine: NeverDied) -> tuple[bool, int] | None:
 
 
 def measure(kills: int, labels: int, store: str | None, seed: int, folder: Path, say: bool = True) -> dict[str, Any]:
-    truth = make_pool(folder)
+    features, truth = make_pool(N + MOST_NEW)
+    write_pool(folder, features[:N])
     server, gate, enough = Server(folder, store), threading.Event(), threading.Event()
     server.start()
     engine = NeverDied(folder, store)
     labelled: list[int] = []
     clients = [Client(name, server, truth, gate, enough, labelled) for name in ROLES]
     gate.set()
-    for client in clients:
-        client.start()
+    growing = threading.Thread(target=keep_growing, args=(folder, features, enough), daemon=True)
+    for each in (*clients, growing):
+        each.start()
     rng = np.random.default_rng(seed)
     aims = np.sort(rng.choice(np.arange(5, int(0.95 * labels)), kills, replace=False)).tolist()
     probes: list[tuple[bool, int] | None] = []
@@ -389,15 +411,26 @@ def measure(kills: int, labels: int, store: str | None, seed: int, folder: Path,
         check(clients)
         time.sleep(0.01)
     enough.set()
-    for client in clients:
-        client.join()
+    for each in (*clients, growing):
+        each.join()
     check(clients)
     engine.catch_up()
     known = server.headers(PROBE)
     order = httpx.get(f"{server.url}/api/status", headers=known, timeout=None).json()["class_order"]
     disputes = httpx.get(f"{server.url}/api/disputes", headers=known, timeout=None).json()
     server.kill()
-    return verdict(server, clients, engine, probes, kills, order, disputes)
+    return {
+        **verdict(server, clients, engine, probes, kills, order, disputes),
+        "items_joined": engine.record.n_items - N,
+        "items_same": _are_same(engine.project, features),
+    }
+
+
+def _are_same(project: Project, features: np.ndarray) -> bool:
+    """Whether every item is still the row that it was in the pool's file."""
+    found = look_again(project).pool
+    names = [f"row {row}" for row in range(len(found))]
+    return list(found.ids) == names and np.array_equal(np.asarray(found.features), features[: len(found)])
 
 
 def let_train(server: Server, gate: threading.Event) -> None:
@@ -500,6 +533,7 @@ def main() -> None:
         or not found["classes_same"]
         or not found["disputes_same"]
         or not found["people_same"]
+        or not found["items_same"]
     ):
         raise SystemExit("something was lost, changed, doubled, or chosen otherwise")
 

@@ -1,11 +1,13 @@
-"""From the POST of a label to its answer, which holds the next item: over HTTP, with and without a training beside it.
+"""From the POST of a label to its answer, which holds the next item: alone, beside a training, and while items join.
 
     python benchmarks/label_latency.py --out benchmarks/results/label-latency.json
 
 The server is a process of its own, started by `understudy label`. One annotator labels without a pause, but for what
 the page does while a person looks: it asks which items are likely next. "While training" means that one runs all the
-time: as soon as one is done the next is asked for, which swaps the surrogate in each time. Both are timed in one run,
-beside the memory floor: one reading of the n x k whitened rows, measured in the same minute on one thread.
+time: as soon as one is done the next is asked for, which swaps the surrogate in each time. "While items join": the
+pool's file gets rows at its end all the time, which the server notices; the next rows come once the last ones joined.
+All are timed in one run, beside the memory floor: one reading of the n x k whitened rows, measured in the same minute
+on one thread.
 """
 
 import argparse
@@ -21,7 +23,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import numpy as np
@@ -29,16 +31,16 @@ import torch
 
 START = "from understudy.cli import main; main()"
 CLASSES = 10
+MOST_NEW: Final = 4  # times that items are added while labels are timed
 
 
-def make_pool(path: Path, n: int, d: int) -> np.ndarray:
+def make_pool(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     """Features in overlapping clusters, whose spread falls off as that of principal components does; their classes."""
     rng = np.random.default_rng(0)
     spread = (1 + np.arange(d)) ** -0.5
     centres = rng.normal(size=(6 * CLASSES, d)) * spread * 2
     cluster = rng.integers(len(centres), size=n)
-    np.savez(path, X=(centres[cluster] + rng.normal(size=(n, d)) * spread).astype(np.float32))
-    return cluster % CLASSES
+    return (centres[cluster] + rng.normal(size=(n, d)) * spread).astype(np.float32), cluster % CLASSES
 
 
 def reading(n: int, k: int) -> float:
@@ -116,6 +118,24 @@ def keep_training(serving: Serving, over: threading.Event, swaps: list[int]) -> 
             over.wait(0.5)
 
 
+def keep_growing(
+    serving: Serving, pool: Path, features: np.ndarray, step: int, over: threading.Event, joined: list[float]
+) -> None:
+    """Put rows at the end of the pool's file until all of these are there; the seconds until each had joined."""
+    total = len(features) - MOST_NEW * step
+    with httpx.Client(timeout=60) as http:
+        while total < len(features) and not over.is_set():
+            total += step
+            draft = pool.with_name("draft.npz")
+            np.savez(draft, X=features[:total])
+            draft.replace(pool)
+            start = time.perf_counter()
+            while http.get(f"{serving.url}/status").json()["total"] < total and not over.wait(0.2):
+                pass
+            joined.append(round(time.perf_counter() - start, 1))
+    over.set()
+
+
 def figures(taken: list[float]) -> dict[str, float]:
     low, ninety, high = np.percentile(taken, [50, 90, 99])
     return {"labels": len(taken), "median_ms": round(low, 1), "p90_ms": round(ninety, 1), "p99_ms": round(high, 1),
@@ -124,8 +144,9 @@ def figures(taken: list[float]) -> dict[str, float]:
 
 def measure(n: int, d: int, basis: int, count: int, learner: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
-        pool = Path(scratch) / "pool.npz"
-        truth = make_pool(pool, n, d)
+        pool, step = Path(scratch) / "pool.npz", max(1, n // 100)
+        features, truth = make_pool(n + MOST_NEW * step, d)
+        np.savez(pool, X=features[:n])
         serving = Serving(pool, basis, learner)
         try:
             prepared = serving.ready()
@@ -139,6 +160,15 @@ def measure(n: int, d: int, basis: int, count: int, learner: str) -> dict[str, A
             beside = label(serving, truth, count)
             over.set()
             trainer.join()
+            while serving.http.get(f"{serving.url}/status").json()["training"]["state"] == "running":
+                time.sleep(0.2)
+            over, joined, growing = threading.Event(), list[float](), list[float]()
+            grower = threading.Thread(target=keep_growing, args=(serving, pool, features, step, over, joined))
+            grower.start()
+            while not over.is_set() and len(growing) < 10 * count:
+                growing += label(serving, truth, 20)
+            over.set()
+            grower.join()
         finally:
             serving.end()
     found = {
@@ -149,6 +179,7 @@ def measure(n: int, d: int, basis: int, count: int, learner: str) -> dict[str, A
         "one_reading_ms": round(reading(n, basis), 1),
         "as_they_come": figures(alone),
         "while_training": {**figures(beside), "models": len(swaps)},
+        "while_items_join": {**figures(growing), "items_at_once": step, "seconds_until_joined": joined},
     }
     print(json.dumps(found, indent=1), flush=True)
     return found

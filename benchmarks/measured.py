@@ -105,6 +105,8 @@ def sentence(report: Report, name: str) -> str:
         text += f"; more at a time: {first['failure']}"
     if first["settings"]:
         text += f"; shortened: {first['settings']}"
+    if first["note"]:  # how it was measured, if not like the others
+        text += f"; {first['note']}"
     return text + "."
 
 

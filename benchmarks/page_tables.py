@@ -2,11 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from understudy.experiments.metrics import signed_text
+
 
 def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: str = "---:") -> str:
     """A table in Markdown; `numbers` is the alignment of all columns but the first."""
     lines = [heads, ["---", *[numbers] * (len(heads) - 1)], *rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """A number with its own sign, also where it rounds to nothing: as the package's tables have it, with a minus."""
+    return signed_text(value, digits).replace("-", "−")
 
 
 def table_on(page: str, name: str) -> str:

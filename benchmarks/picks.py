@@ -34,6 +34,7 @@ from synthetic import pool
 
 from understudy import Surrogate
 from understudy.core.options import METHODS
+from understudy.core.rows import Rows
 
 SIZES = ["60000,500,10", "50000,500,100", "100000,500,200"]
 TRAINED_ON = 600
@@ -61,6 +62,7 @@ def synchronise(device: str) -> None:
 def literal_pick(s: Surrogate) -> int:
     """The paper's way: u¹ of every row from R and M anew, by two n x k x k products."""
     rows, engine = s.parts.rows, s.parts.engine
+    assert isinstance(rows, Rows)
     assert engine is not None
     R, M = engine.posterior.R.to(rows.W.dtype), engine.posterior.M.to(rows.W.dtype)
     Rw = rows.W @ R
@@ -169,6 +171,7 @@ def pick(s: Surrogate, labels: np.ndarray) -> None:
 
 def floors(s: Surrogate, labels: np.ndarray, device: str) -> dict[str, float]:
     """Milliseconds of a reading of the rows, a pass over them, and a literal pick."""
+    assert isinstance(s.parts.rows, Rows)
     W = s.parts.rows.W
     vector = torch.randn(W.shape[1], device=device)
     read = statistics.median(timed(lambda: W.sum(), 31, device))

@@ -19,6 +19,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "understudy"
 DOORS = {
     "understudy.core.surrogate",
     "understudy.experiments.compare",
+    "understudy.integrations.skactiveml",
     "understudy.distributed.worker",  # Ray wants the generator function itself
     "understudy.learners.classifiers",
     "understudy.learners.command",
@@ -35,6 +36,7 @@ DOORS = {
     "understudy.strategies.kcenter",
     "understudy.strategies.kmeans",
     "understudy.strategies.protocol",
+    "understudy.strategies.ranking",
     "understudy.strategies.selection_via_proxy",
     "understudy.strategies.svm_margin",
     "understudy.strategies.uncertainty",

@@ -91,9 +91,28 @@ def test_pooled_deviations_are_those_of_all_variants_with_some_repetitions() -> 
     assert np.isnan(page.pooled({"margin": {0: 1.0}}, "margin")[0])
 
 
+def test_fewer_than_five_repetitions_decide_nothing(kept: Any) -> None:
+    for line in page.verdicts_table(kept).splitlines()[2:]:
+        suspect, *_, n, p, verdict = (part.strip() for part in line.strip("|").split("|"))
+        assert (p == "") == (int(n) < 5), suspect
+        assert verdict.startswith("undecided") == (p == "" or float(p) >= 0.05), suspect
+
+
+def test_what_is_called_decided_is_the_width_the_head_and_labels_within_the_round(kept: Any) -> None:
+    decided = [line for line in page.verdicts_table(kept).splitlines()[2:] if "undecided" not in line]
+    assert [re.split(r" − | \| ", line)[1].strip("` ") for line in decided] == [
+        "width 1.0",
+        "width 1.3",
+        "surrogate_blind",
+        "surrogate",
+    ]
+    assert "**Only the width is decided**" in SENTENCES
+
+
 def test_cells_are_bold_where_zero_lies_outside_and_tell_few_repetitions() -> None:
-    assert page.cell([1.0, 2.0, 3.0], 0.5) == "**+2.00 ± 0.50**"
-    assert page.cell([-0.25], 0.5) == "-0.25 ± 0.50 (1)"
+    assert page.cell([1.0, 2.0, 3.0, 2.0, 2.0], 0.5) == "**+2.00 ± 0.50**"
+    assert page.cell([1.0, 2.0, 3.0, 2.0], 0.5) == "+2.00 ± 0.50 (4)"
+    assert page.cell([-0.25], 0.5) == "−0.25 ± 0.50 (1)"
     assert page.cell([], 0.5) == ""
 
 

@@ -19,8 +19,10 @@ from understudy.strategies.listing import GROUPS, module_of
 from understudy.strategies.registry import STRATEGIES
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/strategies/*.md"))]
-NAMES = [f"strategies/{page.name}" if page.parent.name == "strategies" else page.name for page in PAGES]
+PAGES = [
+    page for folder in (".", "docs", "docs/api", "docs/strategies") for page in sorted(ROOT.glob(f"{folder}/*.md"))
+]
+NAMES = [page.relative_to(ROOT).as_posix().removeprefix("docs/") for page in PAGES]
 DOCS = {name: page.read_text() for name, page in zip(NAMES, PAGES, strict=True)}
 SECTIONS = ["What it does", "When it helps", "Cost", "Where it comes from", "What the original code does differently"]
 

@@ -52,8 +52,12 @@ def files() -> tuple[Path, ...]:
     """Every text that people read, tests and made pages left out."""
     folders = [ROOT / folder for folder in ("src", "docs", "benchmarks", "examples", "page/src")]
     found = [path for folder in folders for path in folder.rglob("*") if path.suffix in TEXTS]
+    left_out = {"static", "results", "node_modules"}
+    made = ROOT / "docs" / "notebooks"  # by the site, of what is read in examples/notebooks
     kept = [
-        path for path in found if not {"static", "results", "node_modules"} & set(path.parts) and path not in LEFT_OUT
+        path
+        for path in found
+        if not left_out & set(path.parts) and path not in LEFT_OUT and not path.is_relative_to(made)
     ]
     return (*sorted(kept), *sorted(ROOT.glob("*.md")))
 

@@ -252,7 +252,7 @@ def test_files_of_images_are_learnt_from_too(tmp_path: Any) -> None:
         ({"pool": ARRAYS.features, "n_classes": None}, "pass n_classes"),
         (
             {"pool": pool(features=None)},
-            "Head needs features, but this pool has none; compute them with",
+            "Head needs features, but this pool has none; `understudy embed PATH --encoder NAME` computes them",
         ),
         ({"pool": pool(items=None), "learner": "resnet18"}, "needs images"),
         ({"pool": pool(items=Texts(["a"] * 80)), "learner": "resnet18"}, "needs images"),
@@ -271,7 +271,7 @@ def test_what_cannot_work_is_said_before_anything_starts(settings: dict[str, Any
         ([-1], [0], "rows must be 0 to 79; got -1"),
         ([1, 1], [0, 0], "pass each row once"),
         ([1, 2], [0], "2 rows need one integer label each"),
-        ([1], [0.5], "one integer label each; got float64"),
+        ([1], [0.5], r"0\.5 \(float64\) is not an integer label; astype\(int\) makes whole numbers of them"),
         ([1], [3], "labels must be 0 to 2 for 3 classes; got 3"),
         ([0.5], [0], "rows must be a list of row numbers"),
     ],

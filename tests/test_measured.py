@@ -56,6 +56,10 @@ class TestSentences:
             "more at a time: timeout after 120 s; shortened: iterations=50."
         )
 
+    def test_it_tells_how_it_was_measured_if_not_like_the_others(self) -> None:
+        found = measured.sentence(report(row("margin", [0.2, 1.1], note="one thread")), "margin")
+        assert found.endswith("at the peak; one thread.")
+
     def test_a_strategy_that_was_not_measured_is_an_error(self) -> None:
         with pytest.raises(KeyError, match="margin is not in the kept results"):
             measured.sentence(report(row("entropy", [0.1, 0.2])), "margin")

@@ -14,6 +14,7 @@ STRATEGIES: Final = (
     "understudy", "surrogate", "random", "margin", "entropy", "coreset", "badge", "typiclust", "uherding",
 )  # fmt: skip
 REPEATS: Final = 10
+METRIC: Final = "accuracy"
 DEMO_FOLDER: Final = "demo"
 
 # Features

@@ -27,6 +27,15 @@ class TrainingRecord:
     memory: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class TrainingScore:
+    """How many labels a training had, and how many of those since the training before the model then had right."""
+
+    labels: int
+    judged: int  # labels since the training before; 0 at the first
+    right: int
+
+
 @dataclass(eq=False)
 class Journal:
     """The trainings that must be repeated to restore the last model, and all events since."""
@@ -35,6 +44,7 @@ class Journal:
     trainings: list[TrainingRecord] = field(default_factory=list)
     since: list[Event] = field(default_factory=list)
     most_labels: int = 0  # of any training so far: later ones may have fewer, if labels were retracted
+    scores: list[TrainingScore] = field(default_factory=list)  # of all trainings
 
     @property
     def is_shown(self) -> bool:
@@ -65,7 +75,7 @@ def describe(thing: Any) -> str:
 
 
 def check_state(state: Any, expected: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The state, if a loop with this pool, number of classes, seed, strategy and learner can resume it."""
+    """The state, if a loop with this pool, number of classes, seed, strategy, learner and predictions can resume it."""
     if not isinstance(state, Mapping) or "format" not in state:
         raise UnderstudyError("this is not the state of a loop; pass what state_dict() returned")
     if state["format"] != FORMAT:
@@ -76,9 +86,9 @@ def check_state(state: Any, expected: Mapping[str, Any]) -> Mapping[str, Any]:
     if missing := sorted(KEYS - set(state)):
         raise UnderstudyError(f"this state is incomplete: {', '.join(missing)} missing; the file may be truncated")
     for name, here in expected.items():
-        if state[name] != here:
+        if state.get(name) != here:  # states of earlier versions know of no predictions to start from
             raise UnderstudyError(
-                f"this state belongs to another loop: its {name} is {state[name]!r}, but here it is {here!r}; "
+                f"this state belongs to another loop: its {name} is {state.get(name)!r}, but here it is {here!r}; "
                 "create the loop with the same arguments"
             )
     return state

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -11,11 +12,15 @@ import torch
 from torch import Tensor
 
 from understudy.checks import check_whole_number
-from understudy.data.pool import Pool
+from understudy.data.class_values import choose_classes
+from understudy.data.objects import finite_numbers, pool_of
 from understudy.errors import UnderstudyError, UsageError
-from understudy.journal import FORMAT, RETRACTED, TOLD, Journal, TrainingRecord, check_state, describe
+from understudy.frames import as_numbers, as_values, take_rows
+from understudy.journal import FORMAT, RETRACTED, TOLD, Journal, TrainingRecord, TrainingScore, check_state, describe
 from understudy.learners.protocol import Job, Learner, Model, fit_many
-from understudy.learners.registry import make_learner
+from understudy.learners.registry import as_learner
+from understudy.messages import HOW_TO_EMBED
+from understudy.predictors import digest_of, predictions_for
 from understudy.strategies.protocol import (
     Augments,
     ChangesTraining,
@@ -26,10 +31,12 @@ from understudy.strategies.protocol import (
     Remembers,
     SharesTraining,
     Strategy,
+    check_picks,
 )
 from understudy.strategies.random_rows import Random
 from understudy.strategies.registry import make_strategy
 from understudy.strategies.view import UNLABELLED, Picks, PoolView, Supply, as_tensor
+from understudy.tracking import TrackedTrainings, Tracker, check_tracker
 
 # Each purpose has its own random stream, so that draws for one do not affect another.
 STREAM_START, STREAM_LEARNER, STREAM_STRATEGY, STREAM_HOOK, STREAM_PASSES = range(5)
@@ -42,44 +49,65 @@ OFFERED_AS: Final[dict[Supply, str]] = {
 }
 OF_THE_POOL: Final = frozenset({"features", "images"})
 SAMPLED_ROWS: Final = 64  # of the features, hashed to recognise the pool
+MAX_JUDGED_TO_DRAW: Final = 1000  # labels that a picture in a notebook predicts
 LARGEST_STEP: Final = 200  # between two trainings, without an explicit schedule
+LABELS_PER_CLASS_GIVEN: Final = 10  # at the first training, where predictions were given: they outdo two labels
 
 
 class ActiveLoop:
     """A pool, a learner and a strategy working together.
 
-    `pool` is a `Pool` or an array of features; labels stored in the pool are ignored, since simulations keep the
-    truth there. `schedule` lists the label counts at which the learner is trained; without one it is trained at two
+    `pool` is a `Pool`, or an array, tensor, frame, sparse matrix or torch `Dataset`, whose rows keep their places;
+    labels stored in it are ignored, since simulations keep the truth there. `learner` is any scikit-learn classifier,
+    a learner, or the name of one. `classes` are names or numbers, in which labels are told and predicted; `n_classes`
+    is short for 0, 1, 2 and so on. `features` is what strategies see, where it is not what the learner is given.
+
+    `schedule` lists the label counts at which the learner is trained; without one it is trained at two
     labels per class, then whenever the labels have grown by half or by 200, and with an empty one only when
     `train` is called. Before the first training rows are drawn at random, unless the strategy needs nothing from a
     learner: the same for all strategies, and the same whether they are asked for one by one or together. Random numbers
     for a training and until the next depend on the seed and the number of labels alone.
+
+    `predictions` are those of a model that one has already: an array (n, c), a file, a function from items to
+    probabilities, or its `module:name`. The strategy is shown them in place of the learner's until the first training,
+    which by itself then comes at ten labels per class or at 200, whichever is first. A `tracker` is told of every
+    training.
     """
 
     def __init__(
         self,
         pool: Any,
-        learner: str | Learner = "modern",
+        learner: Any = "modern",
         strategy: str | Strategy = "understudy",
         schedule: Sequence[int] | None = None,
         random_state: int = 0,
         *,
+        classes: Any = None,
         n_classes: int | None = None,
+        features: Any = None,
         device: str = "cpu",
+        predictions: Any = None,
+        tracker: Tracker | None = None,
     ) -> None:
-        self.pool = pool if isinstance(pool, Pool) else _pool_of(pool)
-        if n_classes is None and not self.pool.classes:
-            raise UnderstudyError("this pool does not say how many classes there are; pass n_classes")
-        self.n_classes = check_whole_number("n_classes", len(self.pool.classes) if n_classes is None else n_classes, 1)
-        self.learner = make_learner(learner, device) if isinstance(learner, str) else learner
+        self.pool = pool_of(pool, features)
+        self._has_own_features = features is not None
+        self._classes = choose_classes(self.pool.classes, classes, n_classes)
+        self.n_classes = len(self._classes)
+        self.learner = as_learner(learner, device, self._classes.values)
         # Copied: a strategy that learns would carry what it learnt here into the next loop.
         self.strategy = make_strategy(strategy) if isinstance(strategy, str) else deepcopy(strategy)
+        self._names = tuple(each if isinstance(each, str) else type(each).__name__ for each in (learner, strategy))
         self._description = describe(self.strategy)  # before use: some strategies keep counts in their fields
         proxy = getattr(self.strategy, "proxy", None)
-        self._proxy: Learner | None = make_learner(proxy, device) if isinstance(proxy, str) else proxy
-        self._due_at = _due_at(schedule, len(self.pool), self.n_classes)
+        self._proxy: Learner | None = None if proxy is None else as_learner(proxy, device, self._classes.values)
+        self._given = None if predictions is None else self._read_predictions(predictions)  # replaced by a training
+        first = (
+            2 * self.n_classes if self._given is None else min(LABELS_PER_CLASS_GIVEN * self.n_classes, LARGEST_STEP)
+        )
+        self._due_at = _due_at(schedule, len(self.pool), first)
         self._seed = check_whole_number("random_state", random_state, 0)
         self.device = device
+        self._prepare_features()
         self._check_supplies()
 
         self.labels = np.full(len(self.pool), UNLABELLED)  # as told
@@ -95,6 +123,7 @@ class ActiveLoop:
         self._trained_on = np.empty(0, np.int64)
         self._trained_labels = np.empty(0, np.int64)  # as of the last training
         self._view: PoolView | None = None  # built after each training, for all picks until the next
+        self._tracked = None if tracker is None else TrackedTrainings(check_tracker(tracker), self._identity())
         self._table: Tensor | None = None
         self._pixels: np.ndarray | None = None
 
@@ -102,6 +131,26 @@ class ActiveLoop:
         return (
             f"ActiveLoop({len(self.pool)} rows, {self.n_classes} classes: {len(self.labelled)} labelled, "
             f"{len(self._pending)} pending, trained {self.round} times)"
+        )
+
+    def _repr_html_(self) -> str | None:
+        from understudy.notebook import draw_safely
+
+        return draw_safely(self._draw)
+
+    def _draw(self) -> Any:
+        from understudy.loop_card import draw_loop
+
+        is_quick = len(self.labelled) - len(self._trained_on) <= MAX_JUDGED_TO_DRAW
+        return draw_loop(
+            [f"{len(self.pool):,} rows", *self._names, f"seed {self._seed}"],
+            self.labels,
+            self.classes,
+            pending=len(self._pending),
+            skipped=len(self._skipped),
+            history=self.history,
+            since=TrainingScore(len(self.labelled), *(self._judge() if is_quick else (0, 0))),
+            due=self._due,
         )
 
     # -- asking and telling ---------------------------------------------------------------------------------
@@ -119,11 +168,7 @@ class ActiveLoop:
             picks = Random().select(view, n, self._rng)
         else:
             self._journal.note_shown()
-            picks = self.strategy.select(view, n, self._rng)
-            if not isinstance(picks, Picks):
-                raise UnderstudyError(
-                    f"{type(self.strategy).__name__}.select must return Picks(rows, scores); got {type(picks).__name__}"
-                )
+            picks = check_picks(self.strategy, self.strategy.select(view, n, self._rng), view, n)
         self._pending.update(dict.fromkeys(picks.rows.tolist()))
         return picks
 
@@ -145,20 +190,10 @@ class ActiveLoop:
     def tell(self, rows: Any, labels: Any) -> "ActiveLoop":
         """Add the labels of some rows, asked for or not; the learner is trained if that is due.
 
-        A row that already has a label gets the new one.
+        Labels are classes, or the places of classes that have names. A row that already has a label gets the new one.
         """
-        rows, labels = self._rows("rows", rows), np.atleast_1d(np.asarray(labels))
-        if labels.shape != rows.shape or (len(rows) and labels.dtype.kind not in "iu"):
-            raise UnderstudyError(
-                f"{len(rows):,} rows need one integer label each; got {labels.dtype} of shape {labels.shape}"
-            )
-        labels = labels.astype(np.int64)
-        if len(labels) and not (labels.min() >= 0 and labels.max() < self.n_classes):
-            raise UnderstudyError(
-                f"labels must be 0 to {self.n_classes - 1} for {self.n_classes} classes; "
-                f"got {labels.min()} to {labels.max()}"
-            )
-        self._store_labels(rows, labels)
+        rows = self._rows("rows", rows)
+        self._store_labels(rows, self._classes.numbers_of(labels, len(rows)))
         return self._train_if_due(rows)
 
     def rehearse(self, n: int, truth: Any) -> Picks:
@@ -166,9 +201,7 @@ class ActiveLoop:
 
         Strategies that learn within a round are told each label before they choose the next row.
         """
-        truth = np.asarray(truth)
-        if truth.shape != self.labels.shape:
-            raise UnderstudyError(f"truth must be a class for each of {len(self.pool):,} rows; got shape {truth.shape}")
+        truth = self._places_of(truth)
         parts: list[Picks] = []
         while (left := check_whole_number("n", n, 1) - sum(len(part) for part in parts)) > 0:
             open_until_due = left if self._due is None else min(left, max(1, self._due - len(self.labelled)))
@@ -181,12 +214,21 @@ class ActiveLoop:
                 self._train_if_due(picks.rows)
             else:
                 # Before the first training a single label may make the strategy ready.
-                waits = not (self.round or self.is_ready) and needs_no_learner(self.strategy.needs)
+                waits = not (self.round or self.is_ready) and self._can_start
                 one_by_one = waits or isinstance(self._wrapped_strategy, LearnsWithinRound)
                 picks = self.propose(1 if one_by_one else open_until_due)
                 self.tell(picks.rows, truth[picks.rows])
             parts.append(picks)
-        return Picks(*(np.concatenate(columns) for columns in zip(*((p.rows, p.scores) for p in parts), strict=True)))
+        rows, scores = zip(*((part.rows, part.scores) for part in parts), strict=True)
+        return Picks(np.concatenate(rows), np.concatenate(scores))
+
+    def _places_of(self, truth: Any) -> np.ndarray:
+        given = as_values("truth", truth)
+        if given.shape != self.labels.shape:
+            raise UnderstudyError(f"truth must be a class for each of {len(self.pool):,} rows; got shape {given.shape}")
+        # Numbers that are places are left as they are: rows that are never asked for may be without a class.
+        is_place = given.dtype.kind in "iu" and (self._classes.are_names or self._classes.is_counted)
+        return given if is_place else self._classes.numbers_of(given, len(self.pool))
 
     def _store_labels(self, rows: np.ndarray, labels: np.ndarray) -> None:
         if isinstance(self.strategy, LearnsWithinRound):
@@ -245,15 +287,27 @@ class ActiveLoop:
         return np.flatnonzero(self.labels != UNLABELLED)
 
     @property
+    def classes(self) -> tuple[Any, ...]:
+        """The classes, as labels are told and predicted: names or numbers."""
+        return self._classes.values
+
+    @property
+    def answers(self) -> np.ndarray:
+        """The labels of `labelled`, as classes: `estimator.fit(X[loop.labelled], loop.answers)`."""
+        return self._classes.values_of(self.labels[self.labelled])
+
+    @property
     def view(self) -> PoolView:
         """What the strategy would be shown now."""
         return self._current_view()
 
     def predict_classes(self, rows: Any) -> np.ndarray:
-        """The class predicted for each of these rows by the model that the strategy is shown."""
+        """The class predicted for each of these rows by the model, or the predictions, that the strategy is shown."""
         chosen = self._rows("rows", rows)
         if self._view_model is None:
-            raise UnderstudyError("there is no model yet; call train() first")
+            if self._given is None:
+                raise UnderstudyError("there is no model yet; call train() first")
+            return np.asarray(self._given[chosen].argmax(1))
         if self._view is not None and self._view.has("probs"):
             return self._view.probs[torch.from_numpy(chosen).to(self._view.device)].argmax(1).cpu().numpy()
         learner = self._proxy or self.learner
@@ -271,6 +325,26 @@ class ActiveLoop:
             self._model = self._fit(self.learner, hook=False)
         return self._model
 
+    def predict_proba(self, inputs: Any) -> np.ndarray:
+        """(q, c): the model's probabilities of each class, in the order of `classes`, for new rows like the pool's."""
+        if self.learner.takes == "features" and not self._takes_inputs(self.learner):
+            inputs = as_numbers(inputs)
+        return self.model.predict_proba(inputs)
+
+    def predict(self, inputs: Any) -> np.ndarray:
+        """(q,): the class that the model predicts for each of these new rows."""
+        return self._classes.values_of(self.predict_proba(inputs).argmax(1))
+
+    def score(self, inputs: Any, labels: Any) -> float:
+        """The share of these new rows whose class the model predicts."""
+        predicted = self.predict_proba(inputs).argmax(1)
+        return float((predicted == self._classes.numbers_of(labels, len(predicted))).mean())
+
+    @property
+    def history(self) -> list[TrainingScore]:
+        """Of each training, its labels, and how many of those since the one before the model had right."""
+        return list(self._journal.scores)
+
     @property
     def interrupted(self) -> bool:
         """Whether the user stopped the last training early."""
@@ -278,28 +352,65 @@ class ActiveLoop:
 
     def train(self) -> "ActiveLoop":
         """Train on all labels now, whatever the schedule says."""
+        before = self._trained_on, self._trained_labels
         self._begin_training()
-        return self._end_training(self._fit(self._proxy or self.learner, hook=True))
+        try:
+            shown = self._fit(self._proxy or self.learner, hook=True)
+        except BaseException:
+            self._trained_on, self._trained_labels = before  # the model is still the one of these
+            raise
+        return self._end_training(shown)
 
     def _begin_training(self) -> None:
         if not len(self.labelled):
             raise UnderstudyError("there are no labels to train on; tell some first")
         if self._journal.is_shown or (self.round and self._journal.since):
             self._show_strategy()  # its memory should reflect labels that were corrected or taken back
+        self._score = TrainingScore(len(self.labelled), *self._judge())  # noted once the training has ended
         # A strategy that recalled a memory and has seen no view since may have nothing newer to add.
         self._memory_before = self.memory or self._memory_before
         self._trained_on, self._trained_labels = self.labelled, self.labels[self.labelled]
+        if self._tracked is not None:
+            self._tracked.begin(*self._told_since())
+
+    def _told_since(self) -> tuple[list[str], float | None]:
+        """The items that got a label since the last training, and the share of them that was predicted right."""
+        told = dict.fromkeys(row for what, *of in self._journal.since if what == TOLD for row in of[0])
+        rows = np.array([row for row in told if self.labels[row] != UNLABELLED], np.int64)
+        ids = [self.pool.ids[row] for row in rows]
+        right = self._count_right(rows)
+        return ids, None if right is None else right / len(rows)
+
+    def _judge(self) -> tuple[int, int]:
+        """How many rows have a label that the last training did not, and for how many of them its model is right."""
+        since = np.setdiff1d(self.labelled, self._trained_on)
+        right = None if self._view_model is None else self._count_right(since)
+        return (0, 0) if right is None else (len(since), right)
+
+    def _count_right(self, rows: np.ndarray) -> int | None:
+        """For how many of these rows the label is what the strategy is shown; None where nothing is predicted."""
+        if not len(rows) or (self._view_model is None and self._given is None):
+            return None
+        try:
+            predicted = self.predict_classes(rows)
+        except Exception:  # whatever a model raises for rows of a kind it has not met: the next one will have
+            return None
+        return int((predicted == self.labels[rows]).sum())
 
     def _end_training(self, shown: Model) -> "ActiveLoop":
         self._view_model = shown
         self._model = None if self._proxy is not None else shown
         self.round += 1
+        self._journal.scores.append(self._score)
         self._rng = self._stream(STREAM_STRATEGY, len(self._trained_on))
         self._view = None  # built on demand: training alone need not predict the whole pool
         self._journal.note_training(
             TrainingRecord(self._trained_on.tolist(), self._trained_labels.tolist(), self._memory_before)
         )
         self._find_next_due()
+        if self._tracked is not None:
+            counts = np.bincount(self._trained_labels, minlength=self.n_classes).tolist()
+            self._tracked.end(len(self._trained_on), dict(zip(self._classes.names, counts, strict=True)))
         return self
 
     def _find_next_due(self) -> None:
@@ -345,6 +456,7 @@ class ActiveLoop:
             **self._identity(),
             "round": self.round,
             "most_labels": journal.most_labels,
+            "scores": [[score.labels, score.judged, score.right] for score in journal.scores],
             "trainings": [deepcopy(vars(training)) for training in journal.trainings],
             "since": [list(deepcopy(event)) for event in journal.since],
             "pending": list(self._pending),
@@ -361,12 +473,14 @@ class ActiveLoop:
         if self.round or len(self.labelled) or self._pending or self._skipped:
             raise UnderstudyError("only a new loop can be resumed, and this one is in use; create another one")
         kept = check_state(state, self._identity())
+        tracked, self._tracked = self._tracked, None  # what is repeated was logged when it happened
         for training in kept["trainings"]:
             self.labels[:] = UNLABELLED
             self.labels[training["rows"]] = training["labels"]
             self.recall(training["memory"]).train()
         self.round = int(kept["round"])
         self._journal.most_labels = int(kept["most_labels"])
+        self._journal.scores = [TrainingScore(*score) for score in kept.get("scores", ())]
         self._find_next_due()
         for what, *of in kept["since"]:
             if what == TOLD:
@@ -378,6 +492,7 @@ class ActiveLoop:
                 self._journal.note_shown()
         self._pending, self._skipped = dict.fromkeys(kept["pending"]), dict.fromkeys(kept["skipped"])
         self._rng.bit_generator.state = kept["draws"]
+        self._tracked = tracked
         return self
 
     def _identity(self) -> dict[str, Any]:
@@ -392,6 +507,7 @@ class ActiveLoop:
             "random_state": self._seed,
             "strategy": self._description,
             "learner": describe(self.learner),
+            "predictions": None if self._given is None else digest_of(self._given),
         }
 
     # -- what the strategy is shown -------------------------------------------------------------------------
@@ -400,8 +516,15 @@ class ActiveLoop:
     def is_ready(self) -> bool:
         """Whether the strategy has the inputs it needs. Until then rows are drawn at random."""
         needs, known = self.strategy.needs, self.labels[self.labels != UNLABELLED]
-        can_choose = self.round > 0 or needs_no_learner(needs)
-        return can_choose and len(known) >= needs.labelled and len(np.unique(known)) >= needs.classes
+        return (
+            (self.round > 0 or self._can_start)
+            and len(known) >= needs.labelled
+            and len(np.unique(known)) >= needs.classes
+        )
+
+    @property
+    def _can_start(self) -> bool:
+        return needs_no_learner(self.strategy.needs, with_probs=self._given is not None)
 
     def _current_view(self) -> PoolView:
         if self._view is None:
@@ -418,6 +541,8 @@ class ActiveLoop:
             given["images"] = self._all_pixels()
         if model is not None:
             given |= self._predict_with(model, wanted, needs)
+        elif self._given is not None and "probs" in wanted:
+            given["probs"] = self._given
         return PoolView(
             self.labels, self.n_classes, trained_on=self._trained_on, round=self.round, device=self.device, **given
         )
@@ -457,9 +582,24 @@ class ActiveLoop:
     def _inputs(self, learner: Learner, rows: np.ndarray) -> Any:
         if learner.takes == "ids":
             return [self.pool.ids[row] for row in rows]
-        source = self._all_pixels() if learner.takes == "images" else self.pool.features
+        if learner.takes == "items":
+            return self.pool.raw_items()[rows]
+        if learner.takes == "images":
+            source: Any = self._all_pixels()
+        else:
+            source = self.pool.inputs if self._takes_inputs(learner) else self.pool.features
         assert source is not None  # checked when the loop was created
-        return source if len(rows) == len(source) else source[rows]
+        return source if len(rows) == len(self.pool) else take_rows(source, rows)
+
+    def _takes_inputs(self, learner: Learner) -> bool:
+        """Whether this learner is given the rows as the caller holds them, not what strategies see of them."""
+        if self.pool.inputs is None or learner.takes != "features":
+            return False
+        are_numbers = isinstance(self.pool.inputs, np.ndarray) and self.pool.inputs.dtype.kind in "fiub"
+        return "frames" in learner.offers or (self._has_own_features and are_numbers)
+
+    def _read_predictions(self, given: Any) -> np.ndarray:
+        return predictions_for(self.pool, self._classes.names, given)
 
     # -- checks ---------------------------------------------------------------------------------------------
 
@@ -471,6 +611,20 @@ class ActiveLoop:
         if self._pixels is None:
             self._pixels = self.pool.pixels()
         return self._pixels
+
+    def _prepare_features(self) -> None:
+        """Features of a frame that is not all numbers: what the pipeline makes of it, where somebody needs them."""
+        needs, learners = self.strategy.needs, [each for each in (self.learner, self._proxy) if each is not None]
+        wanted = "features" in needs.supplies or needs.images_or_features
+        wanted |= any(each.takes == "features" and not self._takes_inputs(each) for each in learners)
+        if self.pool.features is not None or self.pool.inputs is None or not wanted:
+            return
+        preprocess = getattr(self.learner, "preprocess", None)
+        try:
+            made = None if preprocess is None else preprocess(self.pool.inputs)
+            self.pool = replace(self.pool, features=finite_numbers(self.pool.inputs if made is None else made))
+        except UnderstudyError as error:
+            raise UsageError(f"{error}; or pass features=, numbers for the strategy {self._names[1]}") from error
 
     def _check_supplies(self) -> None:
         """Raise if the pool or the learner cannot provide what the strategy needs."""
@@ -486,13 +640,17 @@ class ActiveLoop:
         if isinstance(self.strategy, Augments) and shown.takes != "images":
             raise UnderstudyError(f"{name} generates images, which {of} cannot train on; use the {role} 'resnet18'")
         wanting = [(name, needs.supplies)] + [
-            (type(learner).__name__, {learner.takes}) for learner in (self.learner, self._proxy) if learner is not None
+            (type(learner).__name__, {learner.takes})
+            for learner in (self.learner, self._proxy)
+            if learner is not None and not self._takes_inputs(learner)
         ]
         for who, wants in wanting:
             if "features" in wants and self.pool.features is None:
-                raise UsageError(f"{who} needs features, but this pool has none; compute them with: understudy embed")
+                raise UsageError(f"{who} needs features, but this pool has none; {HOW_TO_EMBED}")
             if "images" in wants and not self._has_images:
                 raise UsageError(f"{who} needs images, but this pool has none; load a data set of images")
+            if "items" in wants and self.pool.items is None:
+                raise UsageError(f"{who} needs the items themselves, but this pool has none; load what it was made of")
         if needs.images_or_features and self.pool.features is None and not self._has_images:
             raise UnderstudyError(f"{name} needs images or features, but this pool has neither")
 
@@ -513,9 +671,12 @@ class ActiveLoop:
         return np.random.default_rng([self._seed, *purpose])
 
 
-def needs_no_learner(needs: Needs) -> bool:
-    """Whether a strategy can choose before the first training; it may still need a label or two."""
-    return not needs.hook and needs.supplies <= OF_THE_POOL
+def needs_no_learner(needs: Needs, *, with_probs: bool = False) -> bool:
+    """Whether a strategy can choose before the first training; it may still need a label or two.
+
+    `with_probs`: there are predictions to start from.
+    """
+    return not needs.hook and needs.supplies <= (OF_THE_POOL | {"probs"} if with_probs else OF_THE_POOL)
 
 
 def train_together(loops: Sequence[ActiveLoop]) -> None:
@@ -552,18 +713,10 @@ def fit_plainly(loops: Sequence[ActiveLoop]) -> list[Model]:
     return fit_many(loops[0].learner, [loop._job(loop.learner) for loop in loops], loops[0].n_classes)
 
 
-def _pool_of(features: Any) -> Pool:
-    """A pool of rows without names or items."""
-    table = np.asanyarray(features)
-    if table.ndim != 2 or not len(table):
-        raise UnderstudyError(f"pool must be a Pool or a 2-D array, one row per item; got shape {table.shape}")
-    return Pool(ids=tuple(str(row) for row in range(len(table))), features=table)
-
-
-def _due_at(schedule: Sequence[int] | None, n_rows: int, n_classes: int) -> Iterator[int]:
-    """The numbers of labels at which to train."""
+def _due_at(schedule: Sequence[int] | None, n_rows: int, first: int) -> Iterator[int]:
+    """The numbers of labels at which to train; `first` is where that begins without a schedule."""
     if schedule is None:
-        return _growing_by_half(min(2 * n_classes, n_rows))
+        return _growing_by_half(min(first, n_rows))
     steps = [check_whole_number("a number of labels in the schedule", step, 1) for step in schedule]
     if steps != sorted(set(steps)) or (steps and steps[-1] > n_rows):
         raise UnderstudyError(f"schedule must be increasing numbers of labels, at most {n_rows:,}; got {steps}")

@@ -1,5 +1,6 @@
 """Parts of user messages that many modules need: how to install an extra, a truncated list."""
 
+import re
 from collections.abc import Iterable, Sized
 from typing import Final
 
@@ -7,11 +8,21 @@ DISTRIBUTION: Final = "understudy-al"  # on PyPI, `understudy` is another projec
 
 
 UPGRADE: Final = f"pip install -U {DISTRIBUTION}"
+TORCH_BUILDS: Final = "https://download.pytorch.org/whl"  # the official index, with a folder for each build
+
+
+HOW_TO_EMBED: Final = "`understudy embed PATH --encoder NAME` computes them; then name its folder, PATH.features"
 
 
 def install_command(extra: str) -> str:
     """The command that installs one of our extras."""
     return f"pip install '{DISTRIBUTION}[{extra}]'"
+
+
+def index_of_build(torch_version: str) -> str:
+    """What follows `pip install` for the build of this version of torch, 2.13.0+cpu say; nothing for the usual one."""
+    build = torch_version.partition("+")[2]
+    return f" --index-url {TORCH_BUILDS}/{build}" if re.fullmatch(r"cpu|cu\d+|rocm[\d.]+|xpu", build) else ""
 
 
 DISK_IS_FULL: Final = "the server's disk is full; make room on it, then send this again"

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.data.image_pools import Counting, by_hand, image, images, pool_of
+from understudy.data import features as features_module
 from understudy.data.embedding import embed
 from understudy.data.features import default_folder, open_dataset, open_features, output_folder, summarize
 from understudy.data.items import ArrayImages
@@ -187,3 +188,24 @@ def test_features_do_not_go_where_they_would_be_read(out: str, tmp_path: Path, m
 def test_the_folder_of_a_manifest_may_take_its_features(tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("text\nhello\n")
     assert output_folder(str(tmp_path / "list.csv"), tmp_path / "features") == tmp_path / "features"
+
+
+def test_a_large_array_is_synced_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever syncs a line to the same disk meanwhile does not wait for all of it."""
+    synced: list[int] = []
+    sync = os.fsync
+
+    def note(handle: int) -> None:
+        synced.append(os.fstat(handle).st_size)
+        sync(handle)
+
+    monkeypatch.setattr(features_module, "BYTES_PER_SYNC", 1_000)
+    monkeypatch.setattr(os, "fsync", note)
+    rows = np.random.default_rng(0).normal(size=(100, 10)).astype(np.float32)
+    features_module.write_array(
+        tmp_path / "x.npy", (rows[start : start + 10] for start in range(0, 100, 10)), (100, 10)
+    )
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), rows)
+    steps = np.diff([0, *synced])
+    assert len(steps) >= 4
+    assert steps.max() <= 1_600

@@ -13,6 +13,7 @@ from tests.leaving_out import import_or_leave_out
 from understudy import UnderstudyError
 from understudy.data.faults import ItemFault
 from understudy.data.hub import from_datasets, is_saved, load_hub, load_saved
+from understudy.data.objects import pool_of
 from understudy.data.pool import Dataset, Pool
 
 datasets = import_or_leave_out("datasets")
@@ -178,3 +179,12 @@ def test_arrays_and_images_agree() -> None:
     features = datasets.Features({"image": datasets.Image()})
     data = datasets.Dataset.from_dict({"image": [Image.fromarray(pixels)]}, features=features)
     assert np.array_equal(np.asarray(item(from_datasets(data).pool, 0)), pixels)
+
+
+def test_a_loop_takes_a_data_set_of_the_library_as_it_is() -> None:
+    reviews = datasets.Dataset.from_dict({"text": ["Lovely.", "Never again."], "label": ["good", "bad"]})
+    pool = pool_of(reviews)
+    assert (pool.item(1), pool.classes, pool.features) == ("Never again.", ("bad", "good"), None)
+    seen = pool_of(reviews, np.eye(2))
+    assert seen.features is not None
+    assert seen.features.shape == (2, 2)

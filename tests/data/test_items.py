@@ -12,7 +12,16 @@ from PIL import Image
 
 from understudy import UnderstudyError
 from understudy.data.faults import ItemFault
-from understudy.data.items import ArrayImages, ImageFiles, Items, StoredImages, Texts, content_of, make_printable
+from understudy.data.items import (
+    ArrayImages,
+    ImageFiles,
+    Items,
+    RawItems,
+    StoredImages,
+    Texts,
+    content_of,
+    make_printable,
+)
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (3, 4, 5, 3), dtype=np.uint8)
 
@@ -233,3 +242,20 @@ def test_names_are_made_printable() -> None:
 @pytest.mark.parametrize("name", ["می\u200cخواهم", "\N{MAN}\u200d\N{WOMAN}", "a\u3000b", "C:\\n"])
 def test_names_of_other_languages_stay_as_they_are(name: str) -> None:
     assert make_printable(name) == name
+
+
+def test_items_are_a_sequence_that_reads_each_when_it_is_asked_for(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{row}.png" for row in range(4)]
+    for row, path in enumerate(paths):
+        Image.new("L", (2, 2), 10 * row).save(path)
+    raw = RawItems(ImageFiles(paths))
+    paths[1].unlink()
+    assert len(raw) == 4
+    part = raw[np.array([3, 1, 2])]
+    shades = [raw[-1], raw[2:][0], part[2], part[0]]
+    assert [np.asarray(image).max() for image in shades] == [30, 20, 20, 30]
+    assert list(RawItems(Texts(["a", "b"]))) == ["a", "b"]
+    with pytest.raises(ItemFault, match="no such file"):
+        part[1]
+    with pytest.raises(IndexError):
+        raw[4]

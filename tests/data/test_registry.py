@@ -21,22 +21,26 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only_our_own(tmp_path / "home", monkeypatch)
 
 
+TRAPS = ("honeypot", "diverging_sine")
+
+
 @pytest.fixture
 def server() -> Iterator[Server]:
     with serving() as server:
         yield server
 
 
-def test_the_names_are_those_of_the_paper() -> None:
-    assert NAMES == ("digits", "fashion_mnist", "cifar10", "cifar100", "tiny_imagenet", "caltech256")
+def test_the_names_are_those_of_the_paper_and_of_two_traps() -> None:
+    paper = ("digits", "fashion_mnist", "cifar10", "cifar100", "tiny_imagenet", "caltech256")
+    assert (*paper, *TRAPS) == NAMES
     assert all(source.name == name for name, source in DATASETS.items())
 
 
-def test_digits_are_always_here() -> None:
-    assert {entry.source.name for entry in status() if entry.found} == {"digits"}
+def test_digits_and_what_is_drawn_from_a_seed_are_always_here() -> None:
+    assert {entry.source.name for entry in status() if entry.found} == {"digits", *TRAPS}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "digits"])
+@pytest.mark.parametrize("name", [name for name in NAMES if DATASETS[name].files])
 def test_a_missing_set_is_one_line_with_files_place_and_command(name: str) -> None:
     with pytest.raises(UnderstudyError) as missing:
         load_named(name)

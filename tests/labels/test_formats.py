@@ -31,7 +31,7 @@ from understudy.projects.settings import Settings
 from understudy.sessions.label_rows import collect_labels
 from understudy.sessions.record import Record
 
-LABELS = [name for name, form in FORMATS.items() if not form.has_folders and not form.is_of_model]
+LABELS = [name for name, form in FORMATS.items() if not form.is_of_items and not form.is_of_model]
 
 
 def project_of(kind: str, folder: Path) -> ExportData:

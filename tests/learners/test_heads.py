@@ -342,6 +342,26 @@ def test_an_interrupt_reaches_heads_in_threads() -> None:
     assert np.isfinite(models[3].logits(inputs)).all()
 
 
+@pytest.mark.usefixtures("two_threads", "impatient_bar")
+def test_an_interrupt_reaches_heads_in_threads_where_a_library_had_waits_begun_again() -> None:
+    signal.siginterrupt(signal.SIGINT, False)  # as polars does when it is imported
+    inputs, labels = blobs(300)
+    long = Head((16, 12), recipe=Recipe(epochs=1_000_000, batch_size=8))
+    models = long.fit_many([Job(inputs, labels, seed) for seed in range(2)], 3)
+    assert [model.interrupted for model in models] == [True] * 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_whatever_ends_the_wait_ends_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(*_: object, **__: object) -> None:
+        raise SystemExit("ended")
+
+    monkeypatch.setattr(heads, "wait", end)
+    long = Head((16, 12), recipe=Recipe(epochs=1_000_000, batch_size=8))
+    with pytest.raises(SystemExit, match="ended"):
+        long.fit_many([Job(*blobs(300), seed) for seed in range(2)], 3)
+
+
 @pytest.mark.usefixtures("two_threads")
 def test_an_error_in_one_thread_ends_the_others() -> None:
     jobs = [Job(*blobs(30), seed) for seed in range(4)]

@@ -125,7 +125,7 @@ def _one_pool(
         grey = values[..., 0] if values.ndim == 4 and values.shape[3] == 1 else values
         return Pool(ids, items=ArrayImages(grey), labels=rows, classes=classes).without(faulty)
     _check_features(values)
-    for row, problem in _not_finite(values).items():
+    for row, problem in rows_not_finite(values).items():
         faulty.setdefault(row, Fault(ids[row], problem, "mend its features or leave it out"))
     return Pool(ids, features=values, labels=rows, classes=classes).without(dict(sorted(faulty.items())))
 
@@ -140,7 +140,7 @@ def _check_features(values: np.ndarray) -> None:
         )
 
 
-def _not_finite(features: np.ndarray) -> dict[int, str]:
+def rows_not_finite(features: np.ndarray) -> dict[int, str]:
     """What is wrong with rows that are not all finite in float32, read a block at a time."""
     found: dict[int, str] = {}
     if features.dtype.kind != "f":

@@ -33,7 +33,8 @@ def choose_columns(there: Sequence[str], named: Mapping[str, str], source: str) 
         raise UsageError(
             f"{source} has no column of paths ({', '.join(USUAL_NAMES['path'])}) or texts "
             f"({', '.join(USUAL_NAMES['text'])}); "
-            f"its columns are {quote_names(there)}: name one, as in {column_example('text', 'body')}"
+            f"its columns are {quote_names(there)}: name one, as in {column_example('text', 'body')}. "
+            "Columns of numbers are read from an .npz with X and y, or in Python from a frame"
         )
     return {role: column for role, column in found.items() if column}
 

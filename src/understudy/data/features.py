@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from understudy.data.faults import Fault, ItemFault, list_faults
-from understudy.data.files import replace_durably, sync_folder, synced_file
+from understudy.data.files import replace_durably, sync_file, sync_folder, synced_file
 from understudy.data.items import ImageFiles, Items, Stamp, Texts
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError, UsageError
@@ -37,6 +37,7 @@ FILES: Final = ("features.npy", "items.parquet", FAULTS, ABOUT)  # in the order 
 LOCK: Final = ".lock"
 TEST: Final = "test"  # the folder of the test set, inside that of the pool
 DISK_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+BYTES_PER_SYNC: Final = 2**23  # of an array that is being written
 STATTERS: Final = 8  # threads that ask the file system about files
 
 
@@ -222,11 +223,16 @@ def _draft(name: str) -> str:
 
 
 def write_array(path: Path, blocks: Iterable[np.ndarray], shape: tuple[int, int]) -> None:
-    # Not through a memory map: where the disk is full, writing to one kills the process.
+    # Not through a memory map: where the disk is full, writing to one kills the process. Synced piece by piece: whoever
+    # has a label synced to the same disk meanwhile would wait until all of the file is there.
     with synced_file(path) as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        waiting = 0
         for block in blocks:
-            file.write(np.ascontiguousarray(block, dtype="<f4").data)
+            waiting += file.write(np.ascontiguousarray(block, dtype="<f4").data)
+            if waiting >= BYTES_PER_SYNC:
+                waiting = 0
+                sync_file(file)
 
 
 def _table_of(pool: Pool, digests: Sequence[bytes], stamps: Sequence[Stamp | None]) -> Any:

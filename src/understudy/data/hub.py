@@ -46,6 +46,11 @@ def load_saved(folder: Path, classes: Sequence[str] | None = None, columns: Mapp
     return from_datasets(found, folder.resolve().name, classes, columns)
 
 
+def is_of_datasets(source: Any) -> bool:
+    """Whether this is an object of that library, which need not be installed to know."""
+    return type(source).__module__.partition(".")[0] == "datasets"
+
+
 def is_saved(folder: Path) -> bool:
     return any((folder / mark).is_file() for mark in MARKS)
 

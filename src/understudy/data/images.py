@@ -1,5 +1,6 @@
 """Decoding: the bytes of an image file to eight-bit RGB, or a fault that says what is wrong with it."""
 
+import base64
 import io
 import re
 from functools import cache
@@ -114,3 +115,14 @@ def _notes(name: str, mode: str, frames: int) -> tuple[Fault, ...]:
 
 def _huge(name: str, size: str) -> ItemFault:
     return ItemFault(Fault(name, f"{size}, more than {MAX_PIXELS:,}", "make it smaller"))
+
+
+def thumbnail_uri(image: Image.Image, pixels: int) -> str:
+    """A small picture as a data URI; its longer side has at most so many pixels."""
+    small = image.convert("RGB")
+    small.thumbnail((pixels, pixels))
+    file = io.BytesIO()
+    # Drawings with few colours stay sharp as PNG; a photograph as PNG would be four times as large.
+    tiny = small.width * small.height <= 32 * 32
+    small.save(file, "PNG" if tiny else "JPEG", **({"optimize": True} if tiny else {"quality": 82}))
+    return f"data:image/{'png' if tiny else 'jpeg'};base64,{base64.b64encode(file.getvalue()).decode()}"

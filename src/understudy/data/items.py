@@ -8,7 +8,7 @@ import stat
 import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, overload, runtime_checkable
 
 import numpy as np
 from PIL import Image
@@ -199,6 +199,30 @@ class Texts:
 
     def take(self, rows: Sequence[int]) -> "Texts":
         return Texts([self.texts[row] for row in rows], [self.names[row] for row in rows])
+
+
+class RawItems(Sequence[Image.Image | str]):
+    """Items as a sequence of images or texts, each read when it is asked for; so is a part of them."""
+
+    def __init__(self, items: Items) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @overload
+    def __getitem__(self, rows: int) -> Image.Image | str: ...
+
+    @overload
+    def __getitem__(self, rows: slice | np.ndarray) -> "RawItems": ...
+
+    def __getitem__(self, rows: int | slice | np.ndarray) -> "Image.Image | str | RawItems":
+        if isinstance(rows, slice):
+            return RawItems(self.items.take(range(*rows.indices(len(self)))))
+        if isinstance(rows, np.ndarray):
+            return RawItems(self.items.take(rows.tolist()))
+        row = range(len(self))[rows]  # from the end where it is negative; an IndexError ends a loop
+        return self.items.decode(row, self.items.read(row))[0]
 
 
 def content_of(path: Path, name: str, *, follow: bool = True) -> bytes:

@@ -3,15 +3,16 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from PIL import Image
 
 from understudy.data.faults import Fault
-from understudy.data.items import ArrayImages, Items
+from understudy.data.items import ArrayImages, Items, RawItems
 from understudy.errors import UnderstudyError
-from understudy.messages import list_some
+from understudy.frames import count_rows, take_rows
+from understudy.messages import count_of, list_some
 
 UNLABELLED: Final = -1
 
@@ -22,6 +23,7 @@ class Pool:
 
     `ids` are distinct and stay the same from run to run. `features` is (n, d), often memory-mapped. `labels` is (n,),
     rows of `classes` or UNLABELLED. `faults` are the items that were left out, and notes on some that were not.
+    `inputs` is what scikit-learn's estimators are given in place of `features`: a frame, a sparse matrix, an array.
     """
 
     ids: tuple[str, ...]
@@ -30,6 +32,7 @@ class Pool:
     labels: np.ndarray | None = None
     classes: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
+    inputs: Any = None
 
     def __post_init__(self) -> None:
         n = len(self.ids)
@@ -39,7 +42,7 @@ class Pool:
         if len(set(self.classes)) < len(self.classes):
             raise UnderstudyError(f"the classes of a pool must differ; got {', '.join(self.classes)}")
         for name, length in (("items", _length_of(self.items)), ("features", _length_of(self.features)),
-                             ("labels", _length_of(self.labels))):  # fmt: skip
+                             ("labels", _length_of(self.labels)), ("inputs", _length_of(self.inputs))):  # fmt: skip
             if length not in (None, n):
                 raise UnderstudyError(
                     f"{n:,} identities but {length:,} rows of {name}; give one of each for every item"
@@ -60,6 +63,28 @@ class Pool:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __repr__(self) -> str:
+        return f"Pool({', '.join(self.facts)})"
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """What there is, in a few words each."""
+        kinds = {"image": ("image", "images"), "text": ("text", "texts")}
+        said = [count_of(len(self), *(kinds[self.items.kind] if self.items is not None else ("item", "items")))]
+        if self.features is not None:
+            said.append(count_of(int(self.features.shape[1]), "feature"))
+        elif self.inputs is not None and len(self.inputs.shape) == 2:
+            said.append(count_of(int(self.inputs.shape[1]), "column"))
+        said += [count_of(self.classes, "class", "classes")] if self.classes else []
+        said += [] if self.labels is None else [f"{int(self.is_labelled.sum()):,} labelled"]
+        return tuple(said)
+
+    def _repr_html_(self) -> str | None:
+        from understudy.data.pool_card import draw_pool  # which knows pools
+        from understudy.notebook import draw_safely
+
+        return draw_safely(lambda: draw_pool(self))
+
     @property
     def is_labelled(self) -> np.ndarray:
         """(n,): where the label is known."""
@@ -67,9 +92,13 @@ class Pool:
 
     def item(self, row: int) -> Image.Image | str:
         """The raw item: an image or a text, read now. ItemFault says what is wrong with one that cannot be used."""
+        return self.raw_items()[row]
+
+    def raw_items(self) -> RawItems:
+        """All raw items, images or texts, for what learns from them; each is read when it is asked for."""
         if self.items is None:
             raise UnderstudyError("this pool has no raw items, only what is known of them; load what it was made of")
-        return self.items.decode(row, self.items.read(row))[0]
+        return RawItems(self.items)
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """Features (n, d) and labels (n,), for those who can do nothing without both."""
@@ -113,6 +142,7 @@ class Pool:
             items=None if self.items is None else self.items.take(kept),
             features=None if self.features is None else self.features[index],
             labels=None if self.labels is None else self.labels[index],
+            inputs=None if self.inputs is None else take_rows(self.inputs, np.array(kept, dtype=np.int64)),
         )
 
     def without(self, faulty: Mapping[int, Fault]) -> "Pool":
@@ -136,6 +166,19 @@ class Dataset:
         """The pool, and the test set where there is one."""
         return (self.pool,) if self.test is None else (self.pool, self.test)
 
+    def __repr__(self) -> str:
+        return f"Dataset({self.name!r}: {', '.join((*self.pool.facts, *self._on_test))})"
 
-def _length_of(values: Items | np.ndarray | None) -> int | None:
-    return None if values is None else len(values)
+    def _repr_html_(self) -> str | None:
+        from understudy.data.pool_card import draw_pool
+        from understudy.notebook import draw_safely
+
+        return draw_safely(lambda: draw_pool(self.pool, self.name, self._on_test))
+
+    @property
+    def _on_test(self) -> tuple[str, ...]:
+        return () if self.test is None else (f"{len(self.test):,} more to test on",)
+
+
+def _length_of(values: Any) -> int | None:
+    return None if values is None else count_rows(values)

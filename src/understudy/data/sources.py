@@ -6,9 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from understudy.data import arrays, folders, hub, manifests, tables
+from understudy.data import arrays, folders, hub, manifests, objects, tables
 from understudy.data.faults import check_on_error, list_faults, settle
 from understudy.data.pool import Dataset, Pool
 from understudy.errors import UnderstudyError, UsageError
@@ -16,7 +14,7 @@ from understudy.errors import UnderstudyError, UsageError
 EMBEDDED: Final = "embedding.json"  # what `understudy embed` leaves in a folder of features
 ACCEPTED: Final = (
     "the name of a data set, a folder of images or texts, a folder of features, a file "
-    f"({', '.join((*tables.READERS, *arrays.SUFFIXES))}) or hf:NAME"
+    f"({', '.join((*tables.READERS, *arrays.SUFFIXES))}), hf:NAME, an array, a tensor, a frame or a torch Dataset"
 )
 
 
@@ -27,16 +25,25 @@ def load(
     on_error: str = "skip",
     columns: Mapping[str, str] | None = None,
     folder_labels: bool = True,
+    labels: Any = None,
+    ids: Any = None,
 ) -> Dataset:
     """A pool, and its test set where there is one, from a name, a path or an object.
 
     `classes`: the only ones there are; a label that is none of them is a fault. `on_error`: leave faulty items out
     ("skip"), or raise one error that lists them all ("fail"). `columns`: which column of a table holds "path" or
     "text", "label", "split" and "id", where its name does not say so. `folder_labels`: whether the folder an image
-    lies in is its class.
+    lies in is its class. `labels` and `ids` go with an object in memory, one an item: a list, an array, a series.
     """
     chosen, known = check_on_error(on_error), _check_classes(classes)
-    found = _open_source(source, known, columns, folder_labels)
+    if objects.is_in_memory(source):
+        found = objects.from_object(source, labels, ids, known, columns)
+    elif labels is not None or ids is not None:
+        raise UsageError(
+            f"labels and ids go with arrays, tensors and frames; a {type(source).__name__} has its own: leave them out"
+        )
+    else:
+        found = _open_source(source, known, columns, folder_labels)
     if found.test is not None and not len(found.test):
         # A test set of which no item can be used is dropped, but its faults must not be lost.
         pool = replace(found.pool, faults=found.pool.faults + found.test.faults)
@@ -54,9 +61,7 @@ def _open_source(
     """Open a source according to its kind."""
     if isinstance(source, Dataset | Pool):
         return _with_classes(source if isinstance(source, Dataset) else Dataset("pool", source), classes)
-    if isinstance(source, np.ndarray):
-        return arrays.from_arrays({"X": source}, "array", classes)
-    if type(source).__module__.partition(".")[0] == "datasets":
+    if hub.is_of_datasets(source):
         return hub.from_datasets(source, classes=classes, columns=columns)
     if not isinstance(source, str | Path):
         raise UsageError(f"a pool cannot be made of a {type(source).__name__}; give {ACCEPTED}")

@@ -12,7 +12,7 @@ from typing import Final
 
 from understudy.data.items import Items
 from understudy.errors import UnderstudyError, UsageError
-from understudy.labels import class_folders, label_studio, model_archive, predictions, prodigy, tables
+from understudy.labels import class_folders, hf_datasets, label_studio, model_archive, predictions, prodigy, tables
 from understudy.labels.export_data import ExportData
 from understudy.labels.imported_labels import Imported, ImportEntry, gather_entries
 from understudy.labels.matching import Matcher
@@ -51,6 +51,7 @@ class Format:
     recognise: Callable[[bytes], bool] | None = None
     has_folders: bool = False  # whether it may also be a folder on the disk
     has_addresses: bool = False  # whether it refers to images by an address that may have a prefix
+    is_of_items: bool = False  # whether an item is there once, with the label that counts
     is_of_model: bool = False  # whether it holds the last model or its predictions, not labels
 
 
@@ -118,6 +119,15 @@ FORMATS: Final[Mapping[str, Format]] = {
         suffixes=(".zip",),
         recognise=lambda head: head.startswith(b"PK\x03\x04") and not tables.is_excel(head),
         has_folders=True,
+        is_of_items=True,
+    ),
+    "datasets": Format(  # read as parquet
+        "Hugging Face datasets",
+        "The labelled items themselves with the label that counts, typed for datasets: one Parquet file to train on.",
+        file_name="labelled.parquet",
+        media_type=PARQUET,
+        write=hf_datasets.write_datasets,
+        is_of_items=True,
     ),
     "predictions-csv": Format(
         "Predictions, CSV",

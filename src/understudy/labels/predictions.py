@@ -24,6 +24,7 @@ from understudy.data.columns import quote_names, usual_column
 from understudy.data.items import make_printable
 from understudy.data.tables import READERS, read_table
 from understudy.errors import UnderstudyError, UsageError
+from understudy.frames import cells_of
 from understudy.labels.export_data import ExportData
 from understudy.labels.matching import Matcher
 from understudy.labels.streams import ROWS_PER_BATCH, csv_stream, jsonl_stream, parquet_stream, unescape_formulas
@@ -149,10 +150,49 @@ def read_with_notes(path: Path, ids: Sequence[str], classes: Sequence[str]) -> G
             f"{path} must hold numbers of shape (items, classes); got {scores.values.dtype} of shape "
             f"{scores.values.shape}"
         )
+    return _to_probabilities(scores, ids, classes, path)
+
+
+def probabilities_of(
+    values: np.ndarray, ids: Sequence[str], classes: Sequence[str], *, source: str, columns: Sequence[str] | None = None
+) -> GivenPredictions:
+    """The same for an array that a program made: a row for each of the ids, NaN where it predicts nothing.
+
+    `columns` names the classes of its columns, by default all in their order; `source` names it in messages.
+    """
+    values = np.asarray(values)
+    if values.ndim != 2 or values.dtype.kind not in "fiub":
+        raise UnderstudyError(
+            f"{source} must give numbers of shape (items, classes); got {values.dtype} of shape {values.shape}"
+        )
+    if columns is not None and len(columns) != values.shape[1]:
+        raise UnderstudyError(f"{source} has {len(columns):,} classes for predictions of shape {values.shape}")
+    return _to_probabilities(FileScores(values, None, columns), ids, classes, source)
+
+
+def probabilities_in_frame(frame: Any, ids: Sequence[str], classes: Sequence[str], *, source: str) -> GivenPredictions:
+    """The same for a frame: columns are found by the names of classes, as in a file, and rows by a column of ids.
+
+    Where no column is named for a class, all are those of the classes in their order; without ids, so are the rows.
+    """
+    columns = {str(column): column for column in frame.columns}
+    of_class = {name: columns[column] for name in classes if (column := _column_of(name, list(columns)))}
+    if not of_class:
+        return probabilities_of(np.asarray(frame), ids, classes, source=source)
+    rows = [f"row {row}" for row in range(len(frame))]
+    values = np.column_stack([_numbers(cells_of(frame, column), rows, source) for column in of_class.values()])
+    identity = usual_column("id", list(columns))
+    names = None if identity is None else [text_of(cell) or "" for cell in cells_of(frame, columns[identity])]
+    return _to_probabilities(FileScores(values, names, list(of_class)), ids, classes, source)
+
+
+def _to_probabilities(
+    scores: FileScores, ids: Sequence[str], classes: Sequence[str], source: Path | str
+) -> GivenPredictions:
     notes = list(scores.notes)
-    placed = _arrange_columns(scores, classes, path, notes)
-    placed = _arrange_rows(placed, scores.ids, ids, path, notes)
-    return GivenPredictions(_normalise(placed, scores.spreads, ids, path, notes), tuple(notes))
+    placed = _arrange_columns(scores, classes, source, notes)
+    placed = _arrange_rows(placed, scores.ids, ids, source, notes)
+    return GivenPredictions(_normalise(placed, scores.spreads, ids, source, notes), tuple(notes))
 
 
 def check_predictions(path: Path, ids: Sequence[str], classes: Sequence[str]) -> None:
@@ -262,7 +302,7 @@ def _long_scores(
     return FileScores(found, list(row_of), list(column_of_label), spreads=True, notes=notes)
 
 
-def _numbers(cells: Sequence[Any], lines: Sequence[str], path: Path) -> np.ndarray:
+def _numbers(cells: Sequence[Any], lines: Sequence[str], path: Path | str) -> np.ndarray:
     """A column of scores; NaN for empty cells."""
     found = np.full(len(cells), np.nan)
     for row, cell in enumerate(cells):
@@ -286,13 +326,13 @@ def _first_of(names: Sequence[str], there: Sequence[str]) -> str | None:
     return next((lower[name] for name in names if name in lower), None)
 
 
-def _arrange_columns(scores: FileScores, classes: Sequence[str], path: Path, notes: list[str]) -> np.ndarray:
+def _arrange_columns(scores: FileScores, classes: Sequence[str], source: Path | str, notes: list[str]) -> np.ndarray:
     """The scores in the order of the project's classes; NaN for those that the file does not name."""
     values = scores.values.astype(np.float64)
     if scores.classes is None:
         if values.shape[1] != len(classes):
             raise UnderstudyError(
-                f"{path} has {values.shape[1]} columns for {len(classes)} classes ({', '.join(classes[:5])}); give "
+                f"{source} has {values.shape[1]} columns for {len(classes)} classes ({', '.join(classes[:5])}); give "
                 "one a class in this order, or name them"
             )
         return values
@@ -300,7 +340,7 @@ def _arrange_columns(scores: FileScores, classes: Sequence[str], path: Path, not
     known = [(i, place[name]) for i, name in enumerate(scores.classes) if name in place]
     if not known:
         raise UnderstudyError(
-            f"{path} names the classes {quote_names(list(scores.classes)[:5])}, the project has "
+            f"{source} names the classes {quote_names(list(scores.classes)[:5])}, the project has "
             f"{quote_names(classes[:5])}; none is in both: rename them"
         )
     others = [name for name in scores.classes if name not in place]
@@ -314,13 +354,13 @@ def _arrange_columns(scores: FileScores, classes: Sequence[str], path: Path, not
 
 
 def _arrange_rows(
-    placed: np.ndarray, names: Sequence[str] | None, ids: Sequence[str], path: Path, notes: list[str]
+    placed: np.ndarray, names: Sequence[str] | None, ids: Sequence[str], source: Path | str, notes: list[str]
 ) -> np.ndarray:
     """The scores in the order of the pool; NaN for items that the file does not name."""
     if names is None:
         if len(placed) != len(ids):
             raise UnderstudyError(
-                f"{path} has {len(placed):,} rows for {len(ids):,} items; give one an item in the pool's order, or "
+                f"{source} has {len(placed):,} rows for {len(ids):,} items; give one an item in the pool's order, or "
                 "name them in a column id"
             )
         return placed
@@ -333,13 +373,13 @@ def _arrange_rows(
             continue
         (row,) = rows
         if row in taken:
-            raise UnderstudyError(f"{path} has more than one row for {make_printable(ids[row])!r}; keep one of them")
+            raise UnderstudyError(f"{source} has more than one row for {make_printable(ids[row])!r}; keep one of them")
         taken[row] = name
         found[row] = scores
     if not taken:
         theirs, ours = (quote_names([make_printable(name) for name in names[:2]]) for names in (unknown, ids))
         raise UnderstudyError(
-            f"{path} names items such as {theirs}, the pool such as {ours}; none is in both: check the column id"
+            f"{source} names items such as {theirs}, the pool such as {ours}; none is in both: check the column id"
         )
     _note(notes, unknown, "items of the file are not in the pool and were left out")
     _note(
@@ -351,14 +391,14 @@ def _arrange_rows(
 
 
 def _normalise(
-    placed: np.ndarray, spreads: bool, ids: Sequence[str], path: Path, notes: list[str]
+    placed: np.ndarray, spreads: bool, ids: Sequence[str], source: Path | str, notes: list[str]
 ) -> Float[np.ndarray, "n c"]:
     """Scores as probabilities: no less than 0, and 1 in sum."""
 
     def refuse(bad: np.ndarray, problem: Callable[[float], str]) -> None:
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
-            raise UnderstudyError(f"{path}: {make_printable(ids[row])!r} has {problem(placed[row, column])}")
+            raise UnderstudyError(f"{source}: {make_printable(ids[row])!r} has {problem(placed[row, column])}")
 
     is_known = ~np.isnan(placed)
     refuse(placed < 0, lambda score: f"the score {score:g}, below 0, so it is not a probability: apply a softmax first")

@@ -18,6 +18,7 @@ import numpy as np
 
 from understudy.errors import UnderstudyError
 from understudy.learners.protocol import Offer, Takes, check_labels, check_seed
+from understudy.learners.training import let_interrupts_through
 
 FILES: Final = {
     "labels": "labels.csv",
@@ -96,6 +97,7 @@ class Command:
         # Split before the paths are filled in, so that a path with a space stays one argument.
         words = [PLACE.sub(lambda place: places[place[1]], word) for word in shlex.split(self.command)]
         shown = shlex.join(words)
+        let_interrupts_through()
         with tempfile.TemporaryFile() as output:
             try:
                 # In its own process group, so that its child processes end with it.

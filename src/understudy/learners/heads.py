@@ -27,7 +27,7 @@ from understudy.learners.protocol import (
     first_unusable,
 )
 from understudy.learners.stack import ACTIVATIONS, Activation, Outputs, Stack, draw_stack
-from understudy.learners.training import Recipe, Tick, progress_bar, train, with_gradients
+from understudy.learners.training import Recipe, Tick, let_interrupts_through, progress_bar, train, with_gradients
 
 ROWS_PER_BLOCK: Final = 8192  # predicted at a time
 Scaling = Literal["none", "columns", "whole"]
@@ -147,6 +147,7 @@ class Head:
 def _in_threads(works: list[Callable[[], T]], stop: Event) -> list[T]:
     """Run each job in its own thread, with one torch thread each. An interrupt or error stops all."""
     before = torch.get_num_threads()
+    let_interrupts_through()
     try:
         with ThreadPoolExecutor(len(works), initializer=torch.set_num_threads, initargs=(1,)) as pool:
             parts: list[Future[T]] = []
@@ -159,6 +160,9 @@ def _in_threads(works: list[Callable[[], T]], stop: Event) -> list[T]:
                 stop.set()  # all stop and keep what they have learnt so far
                 if len(parts) < len(works):
                     raise
+            except BaseException:  # whatever ends the wait must end the threads, which are waited for
+                stop.set()
+                raise
         return [part.result() for part in parts]
     finally:
         torch.set_num_threads(before)  # otherwise threads started later would have just one, too

@@ -187,9 +187,11 @@ def _parts_of_head(model: HeadModel) -> Parts:
 def _parts_of_classifier(model: Any) -> Parts | None:
     """Logistic regression on standardised features as one layer, or None for any other estimator."""
     about = {"kind": "linear", "layers": 1, "activation": "relu", "seen": model.seen.tolist()}
+    if not model.shape:  # of texts
+        return None
+    (n,) = model.shape
     if model.estimator is None:  # a single class, which always gets probability 1
-        nothing = np.zeros(model.n_columns)
-        weight = np.zeros((model.n_columns, 1))
+        nothing, weight = np.zeros(n), np.zeros((n, 1))
         return about, {"weight_0": weight, "bias_0": np.zeros(1), "shift": nothing, "scale": nothing}
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import Pipeline
@@ -205,7 +207,6 @@ def _parts_of_classifier(model: Any) -> Parts | None:
     weight, bias = _doubles(regression.coef_).T, _doubles(regression.intercept_)
     if len(model.seen) == 2:  # two classes have one output; the other's is 0
         weight, bias = np.hstack([np.zeros_like(weight), weight]), np.append(0.0, bias)
-    n = model.n_columns
     shift = _doubles(scaler.mean_) if scaler.with_mean else np.zeros(n)
     scale = 1 / _doubles(scaler.scale_) if scaler.with_std else np.ones(n)
     return about, {"weight_0": weight, "bias_0": bias, "shift": shift, "scale": scale}

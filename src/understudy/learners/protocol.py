@@ -17,9 +17,10 @@ from understudy.errors import UnderstudyError
 from understudy.hooks import TrainingHook
 
 # What some models offer beyond `predict_proba`, and some learners beyond `fit`. A strategy says which it needs.
-Offer = Literal["logits", "features", "activations", "stochastic", "gradients", "hook", "many"]
-# What a learner receives for each item: a row of features, an image as bytes (h, w, channels), or its id.
-Takes = Literal["features", "images", "ids"]
+Offer = Literal["logits", "features", "activations", "stochastic", "gradients", "hook", "many", "frames"]
+# What a learner receives for each item: a row of features, an image as bytes (h, w, channels), its id, or the item
+# itself: a text, or an image of any size as PIL has them. Items are a sequence from which each is read when asked for.
+Takes = Literal["features", "images", "ids", "items"]
 
 ITEMS_PER_BLOCK: Final = 4096  # checked at a time
 

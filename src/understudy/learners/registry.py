@@ -1,13 +1,17 @@
 """Learners by name: the paper's, a stronger one, and common ones."""
 
 from collections.abc import Callable
-from importlib import import_module
-from typing import Final
+from types import FunctionType
+from typing import Any, Final
+
+from torch.nn import Module
 
 from understudy.errors import UsageError
 from understudy.learners.heads import Head
+from understudy.learners.own_models import learner_of_function
 from understudy.learners.protocol import Learner
 from understudy.learners.training import Recipe
+from understudy.own_code import describe_error, import_own
 
 
 def paper(device: str = "cpu") -> Learner:
@@ -73,32 +77,70 @@ LEARNERS: Final[dict[str, Callable[[str], Learner]]] = {
     "logistic": logistic,
     "resnet18": resnet18,
 }
+MAX_REPR: Final = 80  # characters of what is no learner, in a message
+FINETUNE: Final = "finetune:"  # and the name or the folder of a Hugging Face model
 FEATURE_LEARNERS: Final = tuple(name for name in LEARNERS if name != "resnet18")  # the others take images
 
 
 def make_learner(name: str, device: str = "cpu") -> Learner:
-    """The learner of this name, or your own as `module:name`: a learner, or a function that returns one.
+    """The learner of this name, or your own as `module:name`: a learner, a function that returns one, or one that
+    trains: `fit(texts, labels)`.
 
-    `device` applies to the former only; your own learner decides where it runs.
+    `device` applies to the former and to training functions; your own learner decides where it runs.
     """
     if name in LEARNERS:
         return LEARNERS[name](device)
-    module, _, attribute = name.partition(":")
-    if not attribute:
-        known = ", ".join(LEARNERS)
+    if name.startswith(FINETUNE):
+        from understudy.learners.finetuning import finetune_learner
+
+        return finetune_learner(name, device)
+    if not name.partition(":")[2]:
+        known = ", ".join((*LEARNERS, f"{FINETUNE}NAME_OR_FOLDER"))
         raise UsageError(f"there is no learner {name!r}; choose one of {known}, or pass your own as module:name")
-    try:
-        found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise UsageError(f"{name!r} cannot be imported: {error}; is its folder on PYTHONPATH?") from error
+    found = import_own(name)
+    if isinstance(found, FunctionType) and (own := learner_of_function(found, device)) is not None:
+        return own
     if callable(found) and (isinstance(found, type) or not isinstance(found, Learner)):
         try:
             found = found()
-        except TypeError as error:
-            raise UsageError(f"{name!r} is not a learner, and calling it to create one failed: {error}") from error
+        except Exception as error:  # whatever its own code raises
+            raise UsageError(
+                f"{name!r} is not a learner, and calling it to create one failed: {describe_error(error)}"
+            ) from error
     if not isinstance(found, Learner):
         raise UsageError(f"{name!r} is not a learner; it must have takes, offers and fit (docs/learners.md)")
     return found
+
+
+def as_learner(given: Any, device: str = "cpu", classes: tuple[Any, ...] | None = None) -> Learner:
+    """The learner of a name, a learner as it is, a function that trains, or any scikit-learn classifier as a learner.
+
+    A classifier is given these classes in place of their numbers.
+    """
+    if isinstance(given, str):
+        return make_learner(given, device)
+    if isinstance(given, Learner) and not isinstance(given, type):
+        return given
+    if isinstance(given, FunctionType) and (own := learner_of_function(given, device)) is not None:
+        return own
+    if hasattr(given, "fit") or hasattr(given, "predict"):
+        from understudy.learners.classifiers import Classifier
+
+        return Classifier(given, classes)
+    if isinstance(given, FunctionType):
+        raise UsageError(f"{given.__name__} is not a function that trains: it must take items and their labels")
+    if isinstance(given, Module) or (isinstance(given, type) and issubclass(given, Module)):
+        name = given.__name__ if isinstance(given, type) else type(given).__name__
+        raise UsageError(f"{name} is a torch module; pass TorchLearner(make_model), with a function that makes it")
+    raise UsageError(
+        f"a learner must be a name ({', '.join(LEARNERS)}), a classifier of scikit-learn, a function that trains, or "
+        f"have takes, offers and fit; got {_cut(repr(given))}"
+    )
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_REPR else f"{line[: MAX_REPR - 1]}…"
 
 
 def make_feature_learner(name: str) -> Learner:
@@ -107,6 +149,7 @@ def make_feature_learner(name: str) -> Learner:
     if learner.takes != "features":
         raise UsageError(
             f"{name} takes {learner.takes}, and labelling projects train on features; choose one of "
-            f"{', '.join(FEATURE_LEARNERS)}"
+            f"{', '.join(FEATURE_LEARNERS)}. Judge it by understudy compare, and give a project what it predicts with "
+            "--predictions"
         )
     return learner

@@ -1,6 +1,7 @@
 """The training loop that heads and networks share: shuffling, steps, learning-rate schedule, and errors."""
 
 import math
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from understudy.hooks import Step, TrainingHook
 from understudy.learners.protocol import TrainingDiverged
 from understudy.learners.stack import Outputs
 
-Tick = Callable[[int], None]  # called with the number of epochs done
+Tick = Callable[..., None]  # called with the number of epochs done and, where that was not known before, of how many
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -78,6 +79,16 @@ class Trainee(Protocol):
         """The networks' outputs for these items under this noise."""
 
 
+class Keeper(Protocol):
+    """What keeps checkpoints of a training."""
+
+    def restore(self, optimiser: torch.optim.Optimizer, generators: Sequence[torch.Generator]) -> int:
+        """Set everything to where the last checkpoint was; the number of epochs done by then."""
+
+    def note_epoch(self, done: int, optimiser: torch.optim.Optimizer, generators: Sequence[torch.Generator]) -> None:
+        """An epoch has ended that is not the last."""
+
+
 def train(
     trainee: Trainee,
     recipe: Recipe,
@@ -85,6 +96,7 @@ def train(
     hook: TrainingHook | None = None,
     tick: Tick | None = None,
     stop: Event | None = None,
+    keeper: Keeper | None = None,
 ) -> int:
     """Train, and return the number of epochs done: fewer than all if the user interrupted or `stop` was set.
 
@@ -92,7 +104,7 @@ def train(
     """
     done = 0
     try:
-        for done in _epochs_of(trainee, recipe, generators, hook, stop):
+        for done in _epochs_of(trainee, recipe, generators, hook, stop, keeper):
             if tick is not None:
                 tick(done)
     except KeyboardInterrupt:
@@ -109,6 +121,7 @@ def _epochs_of(
     generators: Sequence[torch.Generator],
     hook: TrainingHook | None,
     stop: Event | None,
+    keeper: Keeper | None,
 ) -> Iterator[int]:
     """Run the epochs; yields the number done after each."""
     n, device = trainee.labels.shape[1], trainee.labels.device
@@ -117,7 +130,8 @@ def _epochs_of(
     if device.type == "cuda" and trainee.recordable and hook is None:
         step = RecordedStep(step, optimiser)
     batches = cut_batches(n, recipe.batch_size, trainee.wants_even_batches)
-    for epoch in range(recipe.epochs):
+    first = 0 if keeper is None else keeper.restore(optimiser, generators)
+    for epoch in range(first, recipe.epochs):
         order = torch.stack([torch.randperm(n, generator=generator) for generator in generators]).to(device)
         trainee.start_epoch(epoch)
         total = torch.zeros(len(order), device=device)
@@ -128,6 +142,8 @@ def _epochs_of(
             total += step(epoch, order[:, places], trainee.noise(places))
         if not total.isfinite().all():
             raise _divergence(recipe, epoch)
+        if keeper is not None and epoch + 1 < recipe.epochs:
+            keeper.note_epoch(epoch + 1, optimiser, generators)
         yield epoch + 1
 
 
@@ -135,6 +151,15 @@ def with_gradients(function: F) -> F:
     """The function with gradients enabled, even if its caller has disabled them."""
     wrapped: F = torch.inference_mode(False)(torch.enable_grad()(function))
     return wrapped
+
+
+def let_interrupts_through() -> None:
+    """Let Ctrl-C end a wait at once, also where a library had the system begin such a wait again.
+
+    Polars does when it is imported: the interrupt would then be noticed when the wait is over.
+    """
+    if hasattr(signal, "siginterrupt"):  # not on Windows
+        signal.siginterrupt(signal.SIGINT, True)
 
 
 def cut_batches(n: int, size: int, evenly: bool) -> list[slice]:
@@ -259,7 +284,7 @@ class RecordedStep:
 
 
 @contextmanager
-def progress_bar(shown: bool, title: str, epochs: int) -> Iterator[Tick | None]:
+def progress_bar(shown: bool, title: str, epochs: int | None) -> Iterator[Tick | None]:
     """A progress bar on stderr that disappears when training ends, or nothing."""
     if not shown:
         yield None
@@ -271,4 +296,4 @@ def progress_bar(shown: bool, title: str, epochs: int) -> Iterator[Tick | None]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=epochs)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda done, of=epochs: bar.update(task, completed=done, total=of)

@@ -20,7 +20,7 @@ def table(statuses: Sequence[DatasetStatus]) -> Table:
     for status in statuses:
         source = status.source
         sizes = (f"{size:,}" for size in (source.n_pool, source.n_test, source.n_classes))
-        where = str(status.found or "") if source.files else "comes with scikit-learn"
+        where = str(status.found or "") if source.files else source.accepts.removeprefix("nothing: it ")
         shown.add_row(source.name, *sizes, "yes" if status.found else "no", where)
     return shown
 

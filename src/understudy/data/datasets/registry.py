@@ -12,6 +12,7 @@ from understudy.data.datasets.cifar import CIFAR10, CIFAR100
 from understudy.data.datasets.digits import DIGITS
 from understudy.data.datasets.idx import FASHION_MNIST
 from understudy.data.datasets.source import DatasetSource, note_unofficial
+from understudy.data.datasets.synthetic import DIVERGING_SINE, HONEYPOT
 from understudy.data.datasets.tiny_imagenet import TINY_IMAGENET
 from understudy.data.downloads import download, sum_of
 from understudy.data.faults import Fault, check_on_error, settle
@@ -20,7 +21,8 @@ from understudy.errors import UnderstudyError, UsageError
 
 DATA: Final = "UNDERSTUDY_DATA"  # a folder of data sets that people keep themselves
 DATASETS: Final[dict[str, DatasetSource]] = {
-    source.name: source for source in (DIGITS, FASHION_MNIST, CIFAR10, CIFAR100, TINY_IMAGENET, CALTECH256)
+    source.name: source
+    for source in (DIGITS, FASHION_MNIST, CIFAR10, CIFAR100, TINY_IMAGENET, CALTECH256, HONEYPOT, DIVERGING_SINE)
 }
 NAMES: Final = tuple(DATASETS)
 

@@ -14,20 +14,24 @@ from typing import Any, Final
 import torch
 
 from understudy.errors import UnderstudyError
-from understudy.messages import install_command, reason_of
+from understudy.messages import index_of_build, install_command, reason_of
 
 TORCHVISION: Final = "torchvision"
-USE_TORCHVISION: Final = ("timm", "transformers", "sentence_transformers")  # and fail with it where it is there
+USE_TORCHVISION: Final = (
+    "timm",
+    "transformers",
+    "sentence_transformers",
+    "lightning.pytorch",
+)  # and fail with it where it is there
 OPERATORS: Final = "torchvision._meta_registrations"  # the module that describes the compiled operators to torch
 MINORS_APART: Final = 15  # torch 2.13 and torchvision 0.28 belong together, and so on, since 2.0 and 0.15
-BUILDS: Final = "https://download.pytorch.org/whl"  # the official index, with a folder for each build
 
 
-def import_library(module: str, extra: str) -> Any:
+def import_library(module: str, extra: str, who: str = "this encoder") -> Any:
     """The imported module, or the line that says how to get it."""
     if module in USE_TORCHVISION:
         import_torchvision()
-    with explain_import_errors(module, extra):
+    with explain_import_errors(module, extra, who):
         return importlib.import_module(module)
 
 
@@ -66,13 +70,11 @@ def mending_command(torch_version: str) -> str:
     """The command that installs the torchvision of this torch, of the same build."""
     found = re.match(r"2\.(\d+)", torch_version)
     wanted = f"torchvision==0.{int(found[1]) + MINORS_APART}.*" if found else TORCHVISION
-    build = torch_version.partition("+")[2]
-    index = f" --index-url {BUILDS}/{build}" if re.fullmatch(r"cpu|cu\d+|rocm[\d.]+|xpu", build) else ""
-    return f"pip install --force-reinstall --no-deps '{wanted}'{index}"
+    return f"pip install --force-reinstall --no-deps '{wanted}'{index_of_build(torch_version)}"
 
 
 @contextmanager
-def explain_import_errors(module: str, extra: str) -> Iterator[None]:
+def explain_import_errors(module: str, extra: str, who: str = "this encoder") -> Iterator[None]:
     """Turn errors while a library, or a part that it imports lazily, is imported into one line."""
     try:
         yield
@@ -82,7 +84,7 @@ def explain_import_errors(module: str, extra: str) -> Iterator[None]:
             if first.name.partition(".")[0] == TORCHVISION and (fault := import_torchvision()):
                 raise UnderstudyError(f"{module} needs torchvision, but {fault}") from error
             raise UnderstudyError(
-                f"this encoder needs {first.name}, which is not installed; {install_command(extra)}"
+                f"{who} needs {first.name}, which is not installed; {install_command(extra)}"
             ) from error
         broken = _failing(first) or module
         remedy = (
@@ -136,9 +138,9 @@ def describe_error(error: BaseException) -> str:
 
 
 @contextmanager
-def quiet_transformers() -> Iterator[None]:
+def quiet_transformers(extra: str = "vision") -> Iterator[None]:
     """No reports and bars of the library's own; what they tell is told in our words."""
-    logging = import_library("transformers", "vision").utils.logging
+    logging = import_library("transformers", extra).utils.logging
     verbosity, has_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
