@@ -17,6 +17,7 @@ from understudy.core.means import (
     margin_doubt,
     means_for,
     two_largest,
+    two_largest_by_tournament,
 )
 from understudy.core.options import METHODS, Method, Options
 
@@ -120,10 +121,11 @@ def test_uncertainty_starts_as_the_learners_entropy_and_certainty_stays_certain(
 def test_the_two_largest_are_those_of_a_sort(m: int) -> None:
     rng = np.random.default_rng(m)
     for values in (rng.normal(size=(m, 50)), rng.integers(0, 3, size=(m, 50)).astype(float)):  # also with many ties
-        first, second = two_largest(torch.from_numpy(values))
         ordered = np.sort(values, axis=0)
-        np.testing.assert_array_equal(first, ordered[-1])
-        np.testing.assert_array_equal(second, ordered[-2])
+        for search in (two_largest, two_largest_by_tournament):
+            first, second = search(torch.from_numpy(values))
+            np.testing.assert_array_equal(first, ordered[-1])
+            np.testing.assert_array_equal(second, ordered[-2])
 
 
 def test_the_doubt_that_a_margin_leaves_is_between_the_floor_and_one() -> None:

@@ -65,6 +65,20 @@ def test_leaders_hold_the_lowest_of_rows_that_tie() -> None:
     assert 17 in rows.tolist()
 
 
+def test_the_first_leader_is_the_lowest_numbered_row_near_the_best() -> None:
+    """By a plain search, for rows that tie in many places, and for a block that is told what counts as near."""
+    for n in (5, LANES, 2 * LANES + 7, 7 * LANES):
+        u = RNG.integers(0, 4, size=n) + 1e-9 * RNG.random(n)
+        for nearness, at_least in ((1e-6, None), (0.4, None), (0.0, None), (1e-6, 2.0)):
+            least = u.max() * (1 - nearness) if at_least is None else at_least
+            told = None if at_least is None else torch.tensor(at_least, dtype=torch.float64)
+            rows, values = leaders(filled(u), 4, nearness, told)
+            first = int(np.nonzero(u >= least)[0][0])
+            assert (rows[0], values[0]) == (first, u[first])
+    nothing = torch.full((2 * LANES,), -torch.inf, dtype=torch.float64)
+    assert int(leaders(nothing, 4, 1e-6)[0][0]) == 0
+
+
 def test_choice_is_the_largest_and_the_lowest_row_of_ties() -> None:
     rows = torch.tensor([9, 4, 7, 2])
     assert int(rows[choose(rows, torch.tensor([1.0, 3.0, 2.0, 0.5], dtype=torch.float64))]) == 4

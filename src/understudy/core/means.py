@@ -30,6 +30,7 @@ CLASS_GROUPS = 4  # of classes; the most likely class of each, and one more, are
 SHARE_THAT_MAY_WAIT = 1 / 3  # a class is deferred if no row's mean changes by more than this share of the tolerance
 ENTRIES_PER_BLOCK = {"cpu": 2**20, "cuda": 2**28}  # class weights computed at a time
 CACHED_ENTRIES_PER_BLOCK = {"cpu": 2**17, "cuda": 2**28}  # likewise, where they should stay in a core's cache
+COLUMNS_AT_ONCE = {"cpu": 2**16, "cuda": 2**28}  # rows of the pool whose few classes are searched together
 
 
 class _DeferredMeans:
@@ -57,8 +58,7 @@ class _DeferredMeans:
                 self._sum_up(columns)
             return
         classes = self._classes_that_matter(s, change)
-        for columns in _slices(len(s), len(classes), CACHED_ENTRIES_PER_BLOCK[s.device.type]):
-            self._exchange(columns, classes, change[classes], s[columns])
+        self._exchange(classes, change[classes], s)
         rest = change.index_fill(0, classes, 0.0)
         self.past_s[self.turn] = s
         self.past_change[self.turn] = rest
@@ -126,10 +126,8 @@ class _DeferredMeans:
         """Recompute the sums over all classes that these rows need."""
         raise NotImplementedError
 
-    def _exchange(
-        self, columns: slice, classes: Int[Tensor, "m"], change: Float[Tensor, "m"], s: Float[Tensor, "b"]
-    ) -> None:
-        """Change some classes of these rows, and update their sums over all classes accordingly."""
+    def _exchange(self, classes: Int[Tensor, "m"], change: Float[Tensor, "m"], s: Float[Tensor, "n"]) -> None:
+        """Change some classes of every row, and update the sums over all classes accordingly."""
         raise NotImplementedError
 
 
@@ -168,17 +166,16 @@ class Entropies(_DeferredMeans):
         self.A[columns] = q.sum(0)
         self.D[columns] = q_log.sum(0)
 
-    def _exchange(
-        self, columns: slice, classes: Int[Tensor, "m"], change: Float[Tensor, "m"], s: Float[Tensor, "b"]
-    ) -> None:
-        moved = self.Z[:, columns][classes]
-        q, q_log = links.weights(self.link, moved)
-        A, D = q.sum(0), q_log.sum(0)
-        moved.addr_(change, s)
-        q, q_log = links.weights(self.link, moved)
-        self.A[columns] += q.sum(0).sub_(A)
-        self.D[columns] += q_log.sum(0).sub_(D)
-        self.Z[:, columns][classes] = moved
+    def _exchange(self, classes: Int[Tensor, "m"], change: Float[Tensor, "m"], s: Float[Tensor, "n"]) -> None:
+        for columns in _slices(len(s), len(classes), CACHED_ENTRIES_PER_BLOCK[s.device.type]):
+            moved = self.Z[:, columns][classes]
+            q, q_log = links.weights(self.link, moved)
+            A, D = q.sum(0), q_log.sum(0)
+            moved.addr_(change, s[columns])
+            q, q_log = links.weights(self.link, moved)
+            self.A[columns] += q.sum(0).sub_(A)
+            self.D[columns] += q_log.sum(0).sub_(D)
+            self.Z[:, columns][classes] = moved
 
 
 class Margins(_DeferredMeans):
@@ -232,7 +229,10 @@ class Margins(_DeferredMeans):
         return state | {"tracked": self.tracked, "largest": self.largest} if self.defers else state
 
     def _pieces(self) -> list[slice]:
-        return _slices(len(self.probs), self.probs.shape[1], CACHED_ENTRIES_PER_BLOCK[self.probs.device.type])
+        device = self.probs.device.type
+        if self.defers:
+            return _slices(len(self.probs), self.probs.shape[1], CACHED_ENTRIES_PER_BLOCK[device])
+        return list(block_slices(len(self.probs), COLUMNS_AT_ONCE[device]))
 
     def _base(self, probs: Float[Tensor, "b c"]) -> Float[Tensor, "b c"]:
         return probs
@@ -265,28 +265,38 @@ class Margins(_DeferredMeans):
         first, second = two_largest(values)
         self.doubt[columns] = (1.0 - (first - second)).clamp_(self.floor, 1.0)
 
-    def _exchange(
-        self, columns: slice, classes: Int[Tensor, "m"], change: Float[Tensor, "m"], s: Float[Tensor, "b"]
-    ) -> None:
-        Z, largest, tracked = self.Z[:, columns], self.largest[:, columns], self.tracked[:, columns]
-        Z[classes] = Z[classes].addr_(change, s)
+    def _exchange(self, classes: Int[Tensor, "m"], change: Float[Tensor, "m"], s: Float[Tensor, "n"]) -> None:
+        if self.Z.is_cuda:
+            self.Z[classes] = self.Z[classes].addr_(change, s)
+        else:  # row by row: a copy of so many rows, and back, would go through memory twice more
+            for row, step in zip(classes.tolist(), change.tolist(), strict=True):
+                self.Z[row].add_(s, alpha=step)
         everywhere = torch.zeros_like(self.past_change[0]).index_copy_(0, classes, change)
-        largest.addcmul_(everywhere.index_select(0, tracked.flatten()).view_as(largest), s)
-        # Only the class that rises most (with a negative covariance, falls most) can overtake. It is tracked
-        # in place of the smallest.
+        # Only the class that rises most (with a negative covariance, falls most) can overtake.
         extremes = classes[torch.stack([change.argmin(), change.argmax()])]
-        falling, rising = Z[extremes]
-        is_rising = s > 0
-        value = torch.where(is_rising, rising, falling)
-        riser = torch.where(is_rising, extremes[1], extremes[0]).to(tracked.dtype)
-        least, place = largest.min(0)
+        for columns in block_slices(len(s), COLUMNS_AT_ONCE[s.device.type]):
+            self._overtake(columns, everywhere, extremes, s[columns])
+            self._note(columns, self.largest[:, columns])
+
+    def _overtake(
+        self, columns: slice, change: Float[Tensor, "c"], extremes: Int[Tensor, "2"], s: Float[Tensor, "b"]
+    ) -> None:
+        """Move what is tracked; an extreme class that overtakes the smallest is tracked in its place."""
+        largest, tracked = self.largest[:, columns], self.tracked[:, columns]
+        largest.addcmul_(change.index_select(0, tracked.flatten()).view_as(largest), s)
+        falling, rising = self.Z[:, columns].index_select(0, extremes)
+        value = torch.where(s > 0, rising, falling)
+        # It overtakes in few rows. A GPU is not asked in which, since the host would wait for the answer.
+        rows = slice(None) if s.is_cuda else (value > largest.amin(0)).nonzero()[:, 0]
+        values, classes, value = largest[:, rows], tracked[:, rows], value[rows]
+        riser = torch.where(s[rows] > 0, extremes[1], extremes[0]).to(classes.dtype)
+        least, place = values.min(0)
         joins = value > least
-        for is_other in tracked != riser:  # many times faster than `all`
+        for is_other in classes != riser:  # many times faster than `all`
             joins &= is_other
         place = torch.where(joins, place, 0)[None]
-        largest.scatter_(0, place, torch.where(joins, value, largest[0])[None])
-        tracked.scatter_(0, place, torch.where(joins, riser, tracked[0])[None])
-        self._note(columns, largest)
+        largest[:, rows] = values.scatter(0, place, torch.where(joins, value, values[0])[None])
+        tracked[:, rows] = classes.scatter(0, place, torch.where(joins, riser, classes[0])[None])
 
 
 Means: TypeAlias = Entropies | Margins
@@ -322,7 +332,21 @@ def margin_doubt(mean: Float[Tensor, "q c"], floor: float) -> Float[Tensor, "q"]
 
 
 def two_largest(values: Float[Tensor, "m b"]) -> tuple[Float[Tensor, "b"], Float[Tensor, "b"]]:
-    """The largest and the second largest of every column, by a tournament: few operations on large tensors."""
+    """The largest and the second largest of every column."""
+    if values.is_cuda:
+        return two_largest_by_tournament(values)
+    # On a CPU by one row after another: more operations, but what they work on stays in a core's cache.
+    first, second = torch.maximum(values[0], values[1]), torch.minimum(values[0], values[1])
+    lesser = torch.empty_like(first)
+    for row in values[2:]:
+        torch.minimum(first, row, out=lesser)
+        torch.maximum(second, lesser, out=second)
+        torch.maximum(first, row, out=first)
+    return first, second
+
+
+def two_largest_by_tournament(values: Float[Tensor, "m b"]) -> tuple[Float[Tensor, "b"], Float[Tensor, "b"]]:
+    """The same in few operations on large tensors, since on a GPU the number of operations is what costs."""
     half = len(values) // 2
     left_over = values[2 * half :]
     one, two = values[:half], values[half : 2 * half]

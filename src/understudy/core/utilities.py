@@ -64,16 +64,20 @@ def leaders(
     """The lowest-numbered row within `nearness` of the best (or of at least that utility), and the q best rows.
 
     `u` is padded with -inf to a multiple of `LANES`. The best row of each lane (consecutive rows) is found;
-    the q best rows of all lie in the q lanes with the best maxima. Two short searches, where a partial
-    sort of all rows would take a GPU eight passes.
+    the q best rows of all lie in the q lanes with the best maxima, and the lowest-numbered near the best in the first
+    lane with such a maximum. One search of all rows and two short ones, where a partial sort would take a GPU
+    eight passes.
     """
     lanes = u.view(LANES, -1)
-    _, lane = lanes.amax(1).topk(q)
+    maxima = lanes.amax(1)
+    _, lane = maxima.topk(q)
     values, place = lanes[lane].flatten().topk(q)
     length = lanes.shape[1]
     rows = lane[place // length] * length + place % length
-    near = u >= (near_to(values[0], nearness) if at_least is None else at_least)
-    first = torch.where(near, torch.arange(len(u), device=u.device), len(u)).amin()[None]
+    least = near_to(values[0], nearness) if at_least is None else at_least
+    # `argmax` of what is true or false is the first that is true.
+    first_lane = (maxima >= least).int().argmax(0, keepdim=True)
+    first = first_lane * length + (lanes[first_lane] >= least).int().argmax(1)
     rows = torch.cat([first, rows])
     return rows, u[rows]
 
