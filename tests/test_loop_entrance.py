@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -24,6 +25,7 @@ from tests.leaving_out import import_or_leave_out
 from tests.strategies.pools import make_arrays
 from understudy import ActiveLoop, UnderstudyError, frames
 from understudy.data.pool import Pool
+from understudy.strategies.badge import Badge
 from understudy.strategies.registry import make_strategy
 from understudy.strategies.selection_via_proxy import SelectionViaProxy
 
@@ -242,7 +244,17 @@ MIXED = pd.DataFrame({"size": X[:, 0], "city": TRUTH})
             {"tracker": "mlflow"},
             "tracker must be a Tracker; got a str. make_tracker('mlflow', ...) of understudy.integr",
         ),
-        ({"learner": StandardScaler()}, "StandardScaler has no predict_proba"),
+        ({"learner": StandardScaler()}, "StandardScaler does not predict classes; pass a classifier such as Logistic"),
+        ({"learner": KMeans()}, "KMeans does not predict classes; pass a classifier such as LogisticRegression()"),
+        ({"learner": RidgeClassifier()}, "RidgeClassifier has no predict_proba; use an estimator that has it"),
+        ({"learner": "logistik"}, "there is no learner 'logistik'; did you mean 'logistic'?"),
+        ({"strategy": ARRAYS.truth}, "strategy must be the name of one (`understudy strategies` lists them) or have"),
+        ({"strategy": None}, "or have `needs` and `select`; got NoneType"),
+        ({"strategy": Badge}, "pass a strategy, not its class: Badge()"),
+        ({"schedule": 20}, "schedule must be a list of numbers of labels, [20, 40, 80] for instance; got 20"),
+        ({"schedule": "20,40"}, "schedule must be a list of numbers of labels, [20, 40, 80] for instance; got '20,40'"),
+        ({"device": "cude"}, "'cude' is not a device; use 'cpu' or 'cuda'"),
+        ({"predictions": GaussianNB()}, "predictions must be numbers, not a model; pass predict_proba(X) of this Gaus"),
         ({"classes": None}, "this pool does not say which classes there are; pass classes=[...], or pass n_classes"),
         ({"n_classes": 2}, "classes has 3, but n_classes is 2; leave out n_classes"),
         (
@@ -256,6 +268,12 @@ MIXED = pd.DataFrame({"size": X[:, 0], "city": TRUTH})
         ),
         ({"pool": pd.DataFrame({"a": [1.0, None]})}, "column 'a' has 1 value missing or infinite, the first in row 1"),
         ({"pool": pd.DataFrame({"a": []})}, "the pool has no rows; pass one with an item in each row"),
+        ({"pool": X[:0]}, "the pool has no rows; pass one with an item in each row"),
+        ({"pool": []}, "the pool has no rows; pass one with an item in each row"),
+        (
+            {"pool": torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.from_numpy(X)))},
+            "a DataLoader gives batches, and no item by its number; pass its data set, loader.dataset",
+        ),
         ({"pool": X[:, 0]}, "got shape (80,); reshape(len(X), -1) makes a row of each"),
         ({"pool": ["a", None]}, "got texts, of which the one at place 1 is None; leave it out, or pass ''"),
         (

@@ -82,6 +82,17 @@ def test_columns_of_a_frame_are_found_by_name() -> None:
     np.testing.assert_allclose(predictions_for(pool(), ("0", "1", "2"), of_numbers), EXPECTED[:, ::-1], atol=1e-6)
 
 
+def test_columns_that_are_called_like_no_class_are_named_with_what_they_were_taken_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    renamed = pd.DataFrame(EXPECTED, columns=["poor", "middling", "fine"])
+    np.testing.assert_allclose(predictions_for(pool(), CLASSES, renamed), EXPECTED, atol=1e-6)
+    assert "poor, middling, fine were taken for bad, fair, good, in this order" in caplog.text
+    caplog.clear()
+    predictions_for(pool(), CLASSES, pd.DataFrame(EXPECTED))
+    assert not caplog.text
+
+
 def test_what_takes_classes_is_made_with_their_names_and_its_columns_are_found_by_name() -> None:
     made = find_predictor(f"{__name__}:ByName", CLASSES)
     assert isinstance(made, ByName)
@@ -101,7 +112,10 @@ def test_items_of_which_a_predictor_says_nothing_start_uniform() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (lambda items: len(items) / 0, r"<lambda> failed on 64 items: division by zero"),
+        (
+            lambda items: len(items) / 0,
+            r"<lambda> failed on 64 items: ZeroDivisionError: division by zero \(.*test_predictors.py, line \d+, in <",
+        ),
         (
             lambda items: np.ones((3, len(items))),
             r"must return a row of probabilities for each of 64 items; got float64 of",

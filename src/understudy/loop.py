@@ -1,7 +1,7 @@
 """The loop: ask for rows, tell their labels, and train the learner when it is due."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from understudy.checks import check_whole_number
+from understudy.core.checks import check_device
 from understudy.data.class_values import choose_classes
 from understudy.data.objects import finite_numbers, pool_of
 from understudy.errors import UnderstudyError, UsageError
@@ -32,6 +33,7 @@ from understudy.strategies.protocol import (
     SharesTraining,
     Strategy,
     check_picks,
+    check_strategy,
 )
 from understudy.strategies.random_rows import Random
 from understudy.strategies.registry import make_strategy
@@ -95,7 +97,7 @@ class ActiveLoop:
         self.n_classes = len(self._classes)
         self.learner = as_learner(learner, device, self._classes.values)
         # Copied: a strategy that learns would carry what it learnt here into the next loop.
-        self.strategy = make_strategy(strategy) if isinstance(strategy, str) else deepcopy(strategy)
+        self.strategy = make_strategy(strategy) if isinstance(strategy, str) else deepcopy(check_strategy(strategy))
         self._names = tuple(each if isinstance(each, str) else type(each).__name__ for each in (learner, strategy))
         self._description = describe(self.strategy)  # before use: some strategies keep counts in their fields
         proxy = getattr(self.strategy, "proxy", None)
@@ -106,7 +108,7 @@ class ActiveLoop:
         )
         self._due_at = _due_at(schedule, len(self.pool), first)
         self._seed = check_whole_number("random_state", random_state, 0)
-        self.device = device
+        self.device = str(check_device(device))
         self._prepare_features()
         self._check_supplies()
 
@@ -717,6 +719,8 @@ def _due_at(schedule: Sequence[int] | None, n_rows: int, first: int) -> Iterator
     """The numbers of labels at which to train; `first` is where that begins without a schedule."""
     if schedule is None:
         return _growing_by_half(min(first, n_rows))
+    if isinstance(schedule, str) or not isinstance(schedule, Iterable):
+        raise UsageError(f"schedule must be a list of numbers of labels, [20, 40, 80] for instance; got {schedule!r}")
     steps = [check_whole_number("a number of labels in the schedule", step, 1) for step in schedule]
     if steps != sorted(set(steps)) or (steps and steps[-1] > n_rows):
         raise UnderstudyError(f"schedule must be increasing numbers of labels, at most {n_rows:,}; got {steps}")

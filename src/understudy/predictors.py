@@ -21,8 +21,8 @@ from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError, UsageError
 from understudy.frames import is_frame
 from understudy.labels.predictions import GivenPredictions, probabilities_in_frame, probabilities_of, read_predictions
-from understudy.messages import reason_of
-from understudy.own_code import import_own
+from understudy.messages import count_of
+from understudy.own_code import describe_error, import_own
 
 ITEMS_PER_CALL: Final = 64
 FUNCTION_NAME: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:name, which no path looks like
@@ -58,7 +58,7 @@ def find_predictor(name: str, classes: Sequence[str]) -> Predictor:
     try:
         made = found(classes=tuple(classes))
     except Exception as error:
-        raise UnderstudyError(f"{name!r} could not be made for these classes: {reason_of(error)}") from error
+        raise UnderstudyError(f"{name!r} could not be made for these classes: {describe_error(error)}") from error
     if not callable(made):
         raise UsageError(f"{name!r} must return a function from items to probabilities; got {type(made).__name__}")
     return made
@@ -95,7 +95,7 @@ def _call(predictor: Predictor, name: str, contents: Sequence[Any]) -> np.ndarra
     try:
         values = np.asarray(predictor(contents))
     except Exception as error:
-        raise UnderstudyError(f"{name} failed on {len(contents)} items: {reason_of(error)}") from error
+        raise UnderstudyError(f"{name} failed on {count_of(contents, 'item')}: {describe_error(error)}") from error
     if values.ndim != 2 or len(values) != len(contents) or values.dtype.kind not in "fiub":
         raise UnderstudyError(
             f"{name} must return a row of probabilities for each of {len(contents)} items; got {values.dtype} of shape "
@@ -125,6 +125,10 @@ def predictions_for(
         given = find_predictor(given, classes)
     if isinstance(given, str | Path):
         return read_predictions(Path(given), pool.ids, classes)
+    if hasattr(given, "predict_proba") and not callable(given):
+        raise UsageError(
+            f"predictions must be numbers, not a model; pass predict_proba(X) of this {type(given).__name__}"
+        )
     if callable(given):
         found = predict_pool(given, pool, classes, progress=progress)
     elif is_frame(given):

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Final, Protocol, runtime_checkable
 
 from understudy.errors import UsageError
@@ -87,7 +88,9 @@ class SafeTracker:
             return call(self._tracker)
         except Exception as error:
             self._root.failed = True
-            log.warning("tracking failed and is left out from here on: %s", reason_of(error)[:300])
+            log.warning(
+                "tracking failed and is left out from here on: %s", shorten(reason_of(error), 300, placeholder=" …")
+            )
             return otherwise
 
 

@@ -123,6 +123,16 @@ def test_what_mlflow_cannot_use_is_said_before_anything_runs() -> None:
         make_tracker("mlflow:nowhere://x", "run")
 
 
+def test_a_long_reason_of_mlflow_is_cut_between_two_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise OSError("no use " * 100)
+
+    monkeypatch.setattr("mlflow.MlflowClient", fail)
+    with pytest.raises(UnderstudyError, match=r"at here: no use (no use |no )+…; mend that, or leave") as error:
+        make_tracker("mlflow:here", "run")
+    assert len(str(error.value)) < 400
+
+
 # -- TensorBoard ----------------------------------------------------------------------------------------------------
 
 

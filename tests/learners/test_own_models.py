@@ -279,6 +279,14 @@ def test_texts_reach_a_module_as_its_collate_makes_them() -> None:
     [
         (TorchLearner(lambda n: n, takes="features"), "must return a torch module; got int"),  # type: ignore[arg-type,return-value]
         (TorchLearner(lambda n: nn.Linear(5, n), takes="features", last_layer="head"), "has no layer 'head'"),
+        (
+            TorchLearner(lambda n: nn.Linear(5, n - 1), takes="features"),
+            r"logits of 3 classes for each item; got shape",
+        ),
+        (
+            TorchLearner(lambda n: nn.Linear(5, n + 2), takes="features"),
+            r"logits of 3 classes for each item; got shape",
+        ),
     ],
 )
 def test_modules_that_cannot_be_used_are_refused(learner: TorchLearner, complaint: str) -> None:

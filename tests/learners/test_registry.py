@@ -79,7 +79,8 @@ def test_ones_own_learner_is_found_by_its_import_path(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("papper", "no learner 'papper'; choose one of paper, paper_slow, paper_scaled, modern"),
+        ("papper", "no learner 'papper'; did you mean 'paper'?"),
+        ("perceptron", "no learner 'perceptron'; choose one of paper, paper_slow, paper_scaled, modern"),
         ("no_such_module:thing", "cannot be imported.*PYTHONPATH"),
         ("tests.learners.test_registry:missing", "cannot be imported"),
         ("tests.learners.test_registry:NOTHING", "is not a learner; it must have takes, offers and fit"),

@@ -18,7 +18,9 @@ from understudy.cli import app
 from understudy.errors import UnderstudyError
 from understudy.projects.opening import create_or_open
 from understudy.sessions.opening import open_session
-from understudy.web.server import Address, announce, base_url, first_lines, listen, own_address
+from understudy.web.access import Access
+from understudy.web.server import Address, announce, base_url, first_lines, listen, make_server, own_address
+from understudy.web.session_holder import SessionHolder
 
 UNDERSTUDY = [str(Path(sys.executable).with_name("understudy"))]
 
@@ -73,6 +75,14 @@ def test_a_signal_ends_it_cleanly_and_what_was_said_is_there_again(tmp_path: Pat
         assert second.stderr.count("\n") == 1
         assert httpx.get(f"{url}api/status", timeout=None).status_code == 200  # and the first goes on
         end_with(process, signal.SIGTERM)
+
+
+def test_a_second_ctrl_c_ends_it_no_differently() -> None:
+    server = make_server(SessionHolder(name="p", kind="image"), Access())
+    for _ in range(2):
+        server.stop(signal.SIGINT, None)
+    assert server.should_exit
+    assert not server.force_exit  # which would end the app in the middle, with a traceback
 
 
 def end_with(process: subprocess.Popen[str], number: signal.Signals) -> None:

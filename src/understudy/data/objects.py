@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from understudy.frames import (
     texts_in,
     without_columns,
 )
+
+NO_ROWS: Final = "the pool has no rows; pass one with an item in each row"
 
 
 def is_in_memory(source: Any) -> bool:
@@ -132,7 +134,7 @@ def pool_of(source: Any, features: Any = None) -> Pool:
     if is_frame(source) or is_sparse(source):
         n, inputs = count_rows(source), source.tocsr() if is_sparse(source) else source
         if not n:
-            raise UsageError("the pool has no rows; pass one with an item in each row")
+            raise UsageError(NO_ROWS)
         ids = row_names(source) if is_frame(source) else None
         table = as_numbers(features) if features is not None else _numbers_or_none(inputs)
         return Pool(ids or _number_rows(n), features=table, inputs=inputs)
@@ -144,7 +146,9 @@ def pool_of(source: Any, features: Any = None) -> Pool:
     seen = None if features is None else as_numbers(features)
     if table.dtype == np.uint8 and table.ndim in (3, 4) and len(table):
         return Pool(_number_rows(len(table)), items=ArrayImages(table), features=seen)
-    if table.ndim != 2 or not len(table):
+    if table.ndim and not len(table):
+        raise UsageError(NO_ROWS)
+    if table.ndim != 2:
         raise UnderstudyError(
             f"pool must be a Pool, a frame or a 2-D array, one row per item; got {_describe_rows(table)}"
         )
@@ -160,7 +164,7 @@ def _describe_rows(table: np.ndarray) -> str:
     if any(are_texts):
         place = are_texts.index(False)
         return f"texts, of which the one at place {place} is {table[place]!r}; leave it out, or pass ''"
-    way_out = "; reshape(len(X), -1) makes a row of each" if len(table) and table.ndim else ""
+    way_out = "; reshape(len(X), -1) makes a row of each" if table.ndim else ""
     return f"shape {table.shape}{way_out}"
 
 
@@ -170,6 +174,8 @@ def _rows_of(source: Any) -> np.ndarray:
         raise UsageError(f"a loop takes what is in memory; pass load({str(source)!r})")
     if source is None or not (hasattr(source, "__len__") or hasattr(source, "__array__")) or isinstance(source, dict):
         raise UsageError(f"a pool cannot be made of a {type(source).__name__}; pass a Pool, an array or a frame")
+    if torch_datasets.is_loader(source):
+        raise UsageError("a DataLoader gives batches, and no item by its number; pass its data set, loader.dataset")
     if is_tensor(source):
         return as_numbers(source)
     try:

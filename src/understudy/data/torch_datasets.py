@@ -19,6 +19,12 @@ def is_torch_dataset(source: Any) -> bool:
     return library is not None and isinstance(source, library.Dataset)
 
 
+def is_loader(source: Any) -> bool:
+    """Whether this deals out batches, and no item by its number."""
+    library = sys.modules.get("torch.utils.data")
+    return library is not None and isinstance(source, library.DataLoader)
+
+
 @dataclass(frozen=True, eq=False)
 class TorchItems:
     """What a data set gives: rows of numbers or images as `values`, or texts; the labels and the names of classes."""

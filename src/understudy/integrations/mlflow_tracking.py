@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Final
 
 from understudy.errors import UnderstudyError
@@ -57,8 +58,9 @@ class MLflowTracker:
                 return cls(client, number, name)
         except Exception as error:
             where = "" if uri is None else f" at {uri}"
+            reason = shorten(reason_of(error), 300, placeholder=" …")
             raise UnderstudyError(
-                f"MLflow cannot be used{where}: {reason_of(error)[:300]}; mend that, or leave the tracking out"
+                f"MLflow cannot be used{where}: {reason}; mend that, or leave the tracking out"
             ) from error
 
     def part(self, name: str) -> "MLflowTracker":

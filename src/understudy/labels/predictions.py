@@ -9,7 +9,7 @@ import logging
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from understudy.frames import cells_of
 from understudy.labels.export_data import ExportData
 from understudy.labels.matching import Matcher
 from understudy.labels.streams import ROWS_PER_BATCH, csv_stream, jsonl_stream, parquet_stream, unescape_formulas
-from understudy.messages import list_some, reason_of
+from understudy.messages import count_of, list_some, reason_of
 
 DECIMALS: Final = 6  # of probabilities that are written as text
 CLASS_PREFIX: Final = "p_"  # of columns, since a class may be called id or label
@@ -178,7 +178,12 @@ def probabilities_in_frame(frame: Any, ids: Sequence[str], classes: Sequence[str
     columns = {str(column): column for column in frame.columns}
     of_class = {name: columns[column] for name in classes if (column := _column_of(name, list(columns)))}
     if not of_class:
-        return probabilities_of(np.asarray(frame), ids, classes, source=source)
+        found = probabilities_of(np.asarray(frame), ids, classes, source=source)
+        named = [name for name in frame.columns if isinstance(name, str)]
+        note = (
+            f"no column is called like a class; {list_some(named)} were taken for {list_some(classes)}, in this order"
+        )
+        return replace(found, notes=(*found.notes, note)) if named else found
     rows = [f"row {row}" for row in range(len(frame))]
     values = np.column_stack([_numbers(cells_of(frame, column), rows, source) for column in of_class.values()])
     identity = usual_column("id", list(columns))
@@ -253,7 +258,7 @@ def _read_scores(path: Path, classes: Sequence[str]) -> FileScores:
             wide = {"label": label, "probability": probability}
         if identity is None or not wide:
             raise UnderstudyError(
-                f"{source} needs a column id and one for each class ({', '.join(classes[:5])}), or the columns id, "
+                f"{source} needs a column id and one for each class ({list_some(classes, 5)}), or the columns id, "
                 f"label and probability; it has {quote_names(there)}"
             )
         return {"id": identity, **wide}
@@ -331,9 +336,9 @@ def _arrange_columns(scores: FileScores, classes: Sequence[str], source: Path | 
     values = scores.values.astype(np.float64)
     if scores.classes is None:
         if values.shape[1] != len(classes):
+            named = f"{count_of(classes, 'class', 'classes')} ({list_some(classes, 5)})"
             raise UnderstudyError(
-                f"{source} has {values.shape[1]} columns for {len(classes)} classes ({', '.join(classes[:5])}); give "
-                "one a class in this order, or name them"
+                f"{source} has {values.shape[1]} columns for {named}; give one a class in this order, or name them"
             )
         return values
     place = {name: column for column, name in enumerate(classes)}

@@ -1,6 +1,6 @@
 """Any scikit-learn classifier as a learner."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from sklearn.base import clone, is_regressor
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.ensemble import StackingClassifier
 
 from understudy.errors import UnderstudyError, UsageError
@@ -44,10 +44,12 @@ class Classifier:
         if not hasattr(self.estimator, "fit"):
             raise UsageError(f"{name} has no fit; pass a classifier of scikit-learn, or the name of a learner")
         if not hasattr(self.estimator, "predict_proba") and not _will_have_probabilities(self.estimator):
-            if _is_regressor(self.estimator):
+            if _is(is_regressor, self.estimator):
                 raise UsageError(
                     f"{name} predicts numbers, not classes; pass a classifier such as LogisticRegression()"
                 )
+            if isinstance(self.estimator, BaseEstimator) and not _is(is_classifier, self.estimator):
+                raise UsageError(f"{name} does not predict classes; pass a classifier such as LogisticRegression()")
             raise UsageError(
                 f"{name} has no predict_proba; use an estimator that has it, such as LogisticRegression(), or wrap "
                 "this one: CalibratedClassifierCV(..., cv=2), which can be trained once every class seen has two labels"
@@ -161,9 +163,9 @@ def _will_have_probabilities(estimator: Any) -> bool:
     return isinstance(last, StackingClassifier) and last.final_estimator is None
 
 
-def _is_regressor(estimator: Any) -> bool:
+def _is(kind: Callable[[Any], bool], estimator: Any) -> bool:
     try:
-        return bool(is_regressor(estimator))
+        return bool(kind(estimator))
     except (AttributeError, TypeError):  # not a relative of scikit-learn's
         return False
 

@@ -139,13 +139,7 @@ class ModuleModel:
             handle.remove()
 
     def _logits(self, batch: Any) -> Float[Tensor, "b c"]:
-        logits = _call_module(self.net, batch)
-        if logits.ndim != 2 or logits.shape[1] != self.n_classes:
-            raise UnderstudyError(
-                f"the module must return logits of {self.n_classes} classes for each item; "
-                f"got shape {tuple(logits.shape)}"
-            )
-        return logits
+        return _check_logits(_call_module(self.net, batch), self.n_classes)
 
     def _collect(self, inputs: Any, function: Callable[[Any], Tensor]) -> np.ndarray:
         """The function's outputs for all items, a batch at a time; texts of like length share one, which is faster."""
@@ -197,6 +191,14 @@ def _call_module(net: nn.Module, batch: Any) -> Tensor:
     if not isinstance(logits, Tensor):
         raise UnderstudyError(f"the module must return a tensor of logits; got {type(logits).__name__}")
     return logits.float()
+
+
+def _check_logits(logits: Tensor, n_classes: int) -> Float[Tensor, "b c"]:
+    if logits.ndim != 2 or logits.shape[1] != n_classes:
+        raise UnderstudyError(
+            f"the module must return logits of {n_classes} classes for each item; got shape {tuple(logits.shape)}"
+        )
+    return logits
 
 
 def _pool_positions(hidden: Tensor, batch: Any) -> Float[Tensor, "b h"]:
@@ -374,7 +376,7 @@ class TorchLearner:
             net = self.make_model(n_classes)
             if not isinstance(net, nn.Module):
                 raise UsageError(f"make_model must return a torch module; got {type(net).__name__}")
-            trainee = ModuleInTraining(self, net.to(self.device).train(), training)
+            trainee = ModuleInTraining(self, net.to(self.device).train(), training, n_classes)
             generator = torch.Generator().manual_seed(training.seed)
             done = train(
                 trainee,
@@ -393,8 +395,8 @@ class ModuleInTraining:
     recordable = False  # nothing is known of what it does
     wants_even_batches = True  # it may have batch norms
 
-    def __init__(self, learner: TorchLearner, net: nn.Module, training: OwnTraining) -> None:
-        self.net, self.collate, self.device = net, learner.collate, learner.device
+    def __init__(self, learner: TorchLearner, net: nn.Module, training: OwnTraining, n_classes: int) -> None:
+        self.net, self.collate, self.device, self.n_classes = net, learner.collate, learner.device, n_classes
         self.inputs = training.inputs
         self.labels = torch.from_numpy(training.labels).to(learner.device)[None]
 
@@ -409,7 +411,7 @@ class ModuleInTraining:
 
     def __call__(self, rows: Int[Tensor, "1 b"], noise: tuple[Tensor, ...]) -> Outputs:
         batch = make_batch(self.collate, self.inputs, rows[0].cpu().numpy(), self.device)
-        return Outputs((), _call_module(self.net, batch)[None])
+        return Outputs((), _check_logits(_call_module(self.net, batch), self.n_classes)[None])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """Learners by name: the paper's, a stronger one, and common ones."""
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from types import FunctionType
 from typing import Any, Final
 
@@ -95,8 +96,10 @@ def make_learner(name: str, device: str = "cpu") -> Learner:
 
         return finetune_learner(name, device)
     if not name.partition(":")[2]:
+        near = get_close_matches(name, LEARNERS, 1)
         known = ", ".join((*LEARNERS, f"{FINETUNE}NAME_OR_FOLDER"))
-        raise UsageError(f"there is no learner {name!r}; choose one of {known}, or pass your own as module:name")
+        hint = f"did you mean {near[0]!r}?" if near else f"choose one of {known}, or pass your own as module:name"
+        raise UsageError(f"there is no learner {name!r}; {hint}")
     found = import_own(name)
     if isinstance(found, FunctionType) and (own := learner_of_function(found, device)) is not None:
         return own

@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import torch
 
-from understudy.errors import UnderstudyError
+from understudy.errors import UnderstudyError, UsageError
 from understudy.hooks import TrainingHook
 from understudy.strategies.view import SUPPLIES, UNLABELLED, Picks, PoolView, Supply
 
@@ -124,6 +124,18 @@ class Augments(Protocol):
         self, images: np.ndarray, labels: np.ndarray, n_classes: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """Additional images and labels to train on besides these labelled ones."""
+
+
+def check_strategy(given: Any) -> Strategy:
+    """What was given, if it is a strategy. Raises if it is not."""
+    if isinstance(given, type):
+        raise UsageError(f"pass a strategy, not its class: {given.__name__}()")
+    if not isinstance(given, Strategy):
+        raise UsageError(
+            "strategy must be the name of one (`understudy strategies` lists them) or have `needs` and `select`; "
+            f"got {type(given).__name__}"
+        )
+    return given
 
 
 def check_picks(strategy: Any, found: Any, view: PoolView, n: int) -> Picks:

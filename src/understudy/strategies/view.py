@@ -15,6 +15,7 @@ from torch import Tensor
 
 from understudy.checks import check_whole_number
 from understudy.core.blocks import rows_that_fit
+from understudy.core.checks import check_device
 from understudy.errors import PoolExhausted, UnderstudyError
 from understudy.strategies.randomness import draw_subset
 
@@ -101,7 +102,7 @@ class PoolView:
         device: str | torch.device = "cpu",
     ) -> None:
         self.n_classes = check_whole_number("n_classes", n_classes, 1)
-        self.device = torch.device(device)
+        self.device = check_device(device)
         self.round = round
         self._set_rows(labels, pending, skipped, trained_on)
         self._supplies: dict[str, Any] = {}

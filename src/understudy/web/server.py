@@ -79,7 +79,8 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        self.handle_exit(number, frame)
+        """End what is under way, at most a second long. Being asked twice changes nothing: uvicorn would drop it."""
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for live in self.live:

@@ -131,7 +131,7 @@ def test_where_a_project_is_missing_those_that_are_there_are_listed() -> None:
 
     with pytest.raises(UsageError, match=r"no project 7 .*there is 3 \(Birds\)"):
         client(answer).project(7)
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match="/api/tasks/7; check --url"):
         client(answer).task(7)
 
 

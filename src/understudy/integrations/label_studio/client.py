@@ -289,7 +289,7 @@ class LabelStudio:
             found = urlsplit(urljoin(self.url + path, answer.headers["Location"]))
             raise UsageError(f"{self.url} leads on to {found.scheme}://{found.netloc}; give Label Studio's own --url")
         if status == 404:
-            raise NotFound(f"{self.url} has no {path}")
+            raise NotFound(f"{self.url} has no {path}; check --url")
         if status >= 500:
             raise Unreachable(f"{self.url} answers {method} {path} with {status}; its own output says why")
         if status >= 400:
