@@ -9,11 +9,12 @@ import numpy as np
 
 PAPER = Path(__file__).parents[2] / "benchmarks" / "paper"
 DEFAULT = PAPER.with_name("default")
+SCALE = PAPER.with_name("scale")
 
 
 def script(name: str) -> ModuleType:
     """A script as a module; it finds its neighbours as it does when it is run."""
-    for folder in (PAPER, PAPER.parent, DEFAULT):
+    for folder in (PAPER, PAPER.parent, DEFAULT, SCALE):
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
     return importlib.import_module(name)

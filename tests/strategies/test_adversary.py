@@ -242,16 +242,25 @@ def test_a_hundred_passes_are_as_many_iterations_as_published() -> None:
 
 
 def test_a_training_of_days_is_refused_before_it_begins_with_what_to_say_to_have_it() -> None:
-    check_duration("Vaal", 128_000, 128, torch.device("cpu"))
-    check_duration("Vaal", 1_281_167, 128, torch.device("cuda"))
+    check_duration("Vaal", 128_000, 128, torch.device("cpu"), on_images=False)
+    check_duration("Vaal", 1_281_167, 128, torch.device("cuda"), on_images=True)
     words = (
         "Vaal trains for 100 epochs: 781,250 iterations over 1,000,000 rows, hours to days, and more than 100,000; "
         "pass iterations=781250 to have them, or fewer, or use a GPU"
     )
     with pytest.raises(UnderstudyError, match=re.escape(words)):
-        check_duration("Vaal", 1_000_000, 128, torch.device("cpu"))
+        check_duration("Vaal", 1_000_000, 128, torch.device("cpu"), on_images=False)
     with pytest.raises(UnderstudyError, match=r"more than 2,000,000; pass iterations=3906250 to have them, or fewer$"):
-        check_duration("Vaal", 5_000_000, 128, torch.device("cuda"))
+        check_duration("Vaal", 5_000_000, 128, torch.device("cuda"), on_images=False)
+
+
+def test_convolutions_on_a_processor_are_refused_far_sooner_with_the_ways_around_them() -> None:
+    arrays = make_arrays(30)
+    images = np.zeros((30, 16, 16), np.uint8)
+    view = PoolView(np.where(np.arange(30) < 6, 0, -1), 3, features=arrays.features, images=images)
+    words = "iterations over 30 rows, hours to days, and more than 500; pass iterations=750 to have them, or fewer, "
+    with pytest.raises(UnderstudyError, match=re.escape(f'750 {words}use a GPU, or set on="features"')):
+        Vaal(batch_size=4).select(view, 2, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("make", [Vaal, Sraal])

@@ -14,6 +14,7 @@ from understudy.checks import check_choice, check_number, check_whole_number
 from understudy.errors import UnderstudyError
 from understudy.strategies.autoencoders import (
     Autoencoder,
+    ImageInputs,
     Inputs,
     On,
     check_on,
@@ -31,6 +32,7 @@ Kl = Literal["sum", "mean"]
 History = dict[str, Float[np.ndarray, "iterations"]]  # each loss by iteration
 # More, without being told how many, are refused: on a processor they would take hours with the smallest networks.
 MOST_ITERATIONS: Final = {"cpu": 100_000, "cuda": 2_000_000}
+MOST_ON_IMAGES: Final = 500  # on a processor, where a step of the convolutions takes ten seconds or so
 LOSSES: Final = ("reconstruction", "kl", "adversary", "supervised", "discriminator")
 
 
@@ -126,11 +128,12 @@ def passes_over(n_rows: int, batch_size: int) -> int:
     return max(1, n_rows * 100 // batch_size)
 
 
-def check_duration(who: str, n_rows: int, batch_size: int, device: torch.device) -> None:
+def check_duration(who: str, n_rows: int, batch_size: int, device: torch.device, on_images: bool) -> None:
     """Raise if a hundred epochs would take a day, before they begin; whoever says how many iterations may have them."""
-    needed, most = passes_over(n_rows, batch_size), MOST_ITERATIONS[device.type]
+    needed, most, hint = passes_over(n_rows, batch_size), MOST_ITERATIONS[device.type], ""
+    if device.type == "cpu":
+        most, hint = (MOST_ON_IMAGES, ', use a GPU, or set on="features"') if on_images else (most, ", or use a GPU")
     if needed > most:
-        hint = ", or use a GPU" if device.type == "cpu" else ""
         raise UnderstudyError(
             f"{who} trains for 100 epochs: {needed:,} iterations over {n_rows:,} rows, hours to days, and more than "
             f"{most:,}; pass iterations={needed} to have them, or fewer{hint}"
@@ -264,7 +267,8 @@ class AdversarialStrategy:
         `random_start`: in the first iteration the extra inputs are uniform random numbers.
         """
         if self.iterations is None:
-            check_duration(type(self).__name__, n_rows, self.batch_size, board.targets.device)
+            on_images = isinstance(board.inputs, ImageInputs)
+            check_duration(type(self).__name__, n_rows, self.batch_size, board.targets.device, on_images)
         players = make_players(game, board, rng)
         iterations = self.iterations or passes_over(n_rows, self.batch_size)
         first_told = None
