@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -129,9 +131,13 @@ def test_the_centres_of_a_sample_are_seeded_and_know_neither_offset_nor_unit() -
 def test_small_pools_and_few_columns_begin_at_seeds(
     n: int, columns: int, is_rough: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = []
-    found = basis._rough_centres
-    monkeypatch.setattr(basis, "_rough_centres", lambda *given: (calls.append(1), found(*given))[1])
+    calls, rough_centres = [], basis._rough_centres
+
+    def counted(*given: Any) -> torch.Tensor:
+        calls.append(1)
+        return rough_centres(*given)
+
+    monkeypatch.setattr(basis, "_rough_centres", counted)
     X = np.random.default_rng(0).normal(size=(n, columns))
     assert clusters(X, 10).centres.shape == (10, columns)
     assert bool(calls) == is_rough

@@ -39,8 +39,9 @@ class SessionHolder:
     def report_setup(self, phase: str, share: float) -> None:
         """Note how far the set-up of the surrogate is."""
         with self.changed:
-            self.setup = SetUp(phase, share)
-            self.note_change()
+            before, self.setup = self.setup, SetUp(phase, share)
+            if self.setup != before:
+                self.note_change()
 
     def arrive(self, session: Session) -> None:
         """From now on this session answers."""
