@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -73,6 +75,74 @@ def test_half_precision_and_large_offsets_do_not_overflow() -> None:
     X = (np.random.default_rng(0).normal(size=(400, 3)) * 50 + 20_000).astype(np.float16)
     np.testing.assert_allclose(centre_and_spread(Features(X), CPU)[0], X.astype(np.float64).mean(0))
     assert torch.isfinite(clusters(X, 10).centres).all()
+
+
+# -- many rows with many columns --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digits are a large pool with many columns."""
+    for name, value in {
+        "SMALL_POOL": 1500,
+        "FEW_COLUMNS": 32,
+        "ROUGH_COLUMNS": 12,
+        "ROUGH_ROWS_PER_CENTRE": 20,
+    }.items():
+        monkeypatch.setattr(basis, name, value)
+
+
+@pytest.mark.usefixtures("rough")
+def test_from_the_centres_of_a_sample_the_inertia_is_as_good_and_fewer_iterations_are_left() -> None:
+    X = load_digits().data
+    rough = [clusters(X, 50, seed) for seed in range(5)]
+    seeded = [clusters(X, 50, seed, seeding_rows=1000) for seed in range(5)]
+    assert np.mean([found.inertia for found in rough]) < 1.01 * np.mean([found.inertia for found in seeded])
+    assert np.mean([found.iterations for found in rough]) < np.mean([found.iterations for found in seeded]) - 1
+    for found in rough:
+        of_all = ((X[:, None] - found.centres.numpy()[None]) ** 2).sum(2).min(1).sum()
+        assert of_all <= found.inertia * (1 + 1e-5)  # the last step moved the centres once more
+        assert of_all == pytest.approx(found.inertia, rel=2e-3)
+
+
+@pytest.mark.usefixtures("rough")
+def test_the_centres_of_the_sample_vary_along_a_few_directions_only() -> None:
+    X = load_digits().data
+    found = clusters(X, 50, max_iterations=0).centres.numpy()
+    singular = np.linalg.svd(found - X.mean(0), compute_uv=False)
+    assert singular[11] > 1
+    assert singular[12] < 1e-4
+
+
+@pytest.mark.usefixtures("rough")
+def test_the_centres_of_a_sample_are_seeded_and_know_neither_offset_nor_unit() -> None:
+    X = np.random.default_rng(0).normal(size=(2000, 40))
+    plain = clusters(X, 20, seed=3)
+    assert torch.equal(plain.centres, clusters(X, 20, seed=3).centres)
+    assert not torch.equal(plain.centres, clusters(X, 20, seed=4).centres)
+    moved = clusters(X * 1e-25 + 1e-18, 20, seed=3)
+    assert moved.inertia == pytest.approx(plain.inertia * 1e-50, rel=1e-2)
+    same = np.ones((2000, 40))
+    assert torch.isfinite(clusters(same, 20).centres).all()
+
+
+@pytest.mark.usefixtures("rough")
+@pytest.mark.parametrize(("n", "columns", "is_rough"), [(1500, 40, False), (1501, 40, True), (1501, 32, False)])
+def test_small_pools_and_few_columns_begin_at_seeds(
+    n: int, columns: int, is_rough: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, rough_centres = [], basis._rough_centres
+
+    def counted(*given: Any) -> torch.Tensor:
+        calls.append(1)
+        return rough_centres(*given)
+
+    monkeypatch.setattr(basis, "_rough_centres", counted)
+    X = np.random.default_rng(0).normal(size=(n, columns))
+    assert clusters(X, 10).centres.shape == (10, columns)
+    assert bool(calls) == is_rough
+    assert clusters(X, 10, seeding_rows=100).centres.shape == (10, columns)
+    assert len(calls) == is_rough
 
 
 def test_simplex_draws_are_uniform_probabilities() -> None:

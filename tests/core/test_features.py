@@ -93,3 +93,19 @@ def test_the_first_bad_number_is_named(bad: float) -> None:
 def test_new_features_must_have_the_same_columns() -> None:
     with pytest.raises(UnderstudyError, match="the new features have 2 columns, the pool has 3"):
         Features(X).with_rows(X[:, :2])
+
+
+def test_who_watches_hears_how_many_rows_were_read() -> None:
+    reads: list[int] = []
+    features = Features(X[:1000]).with_rows(X[1000:])
+    watched = features.watched(reads.append)
+    whole(features)
+    assert not reads
+    whole(watched)
+    assert sum(reads) == 3000
+    assert len(reads) > 2
+    reads.clear()
+    watched.take(np.array([5, 1500]), torch.float64, CPU)
+    whole(watched.between(900, 1100))
+    assert reads == [2, 100, 100]
+    assert watched.digest() == features.digest()

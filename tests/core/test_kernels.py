@@ -54,6 +54,17 @@ def test_mean_distance_of_a_large_pool_is_within_a_thousandth() -> None:
     assert sampled == pytest.approx(exact, rel=1e-3)
 
 
+@pytest.mark.parametrize("columns", [3, 700])
+def test_sampled_pairs_are_each_row_and_its_followers_in_a_random_order(columns: int) -> None:
+    """Distances come from matrix products; here one by one, of rows of which a third are equal."""
+    X = np.random.default_rng(2).normal(size=(1600, columns)) + 50
+    X[:500] = X[0]
+    order = np.random.default_rng(0).permutation(len(X))
+    followers = [np.roll(order, -gap) for gap in (1, 2, 3)]
+    literal = np.mean([np.linalg.norm(X[order] - X[after], axis=1) for after in followers])
+    assert distance(X, pairs=3 * len(X)) == pytest.approx(literal, rel=1e-6)
+
+
 def test_mean_distance_is_seeded() -> None:
     X = np.random.default_rng(1).normal(size=(3000, 3))
     assert distance(X, seed=7) == distance(X, seed=7)
@@ -87,6 +98,18 @@ def test_whitened_rows_reproduce_the_kernel() -> None:
     expected = phi @ np.linalg.inv(K) @ phi.T
     np.testing.assert_allclose(w @ w.T, expected, atol=1e-10)
     np.testing.assert_allclose(lam, 1 - np.diag(expected), atol=1e-10)
+
+
+def test_blocks_one_after_another_are_what_each_is_alone() -> None:
+    rng = np.random.default_rng(2)
+    X, U = torch.from_numpy(rng.normal(size=(20, 3)) + 1000), torch.from_numpy(rng.normal(size=(6, 3)) + 1000)
+    kernel = Kernel.over(U, None, X.mean(0), 5.0)
+    found = list(kernel.of_blocks([(0, X[:7]), (7, X[7:])]))
+    assert [first for first, _ in found] == [0, 7]
+    for first, values in found:
+        assert torch.equal(values, kernel.of_features(X[first : first + len(values)]))
+        literal = literal_gaussian(X[first : first + len(values)].numpy(), U.numpy(), 5.0)
+        np.testing.assert_allclose(values, literal, atol=1e-12)
 
 
 def test_a_class_no_basis_point_knows_changes_no_covariance() -> None:

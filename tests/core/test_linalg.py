@@ -40,3 +40,14 @@ def test_inverse_and_whitening() -> None:
     rows = torch.from_numpy(np.random.default_rng(2).normal(size=(5, 8)))
     L, _ = linalg.cholesky(K)
     np.testing.assert_allclose(linalg.whiten(rows, L), np.linalg.solve(L.numpy(), rows.numpy().T).T, atol=1e-10)
+
+
+def test_the_leading_subspace_is_that_of_the_largest_singular_vectors() -> None:
+    rng = np.random.default_rng(0)
+    X = torch.from_numpy(rng.normal(size=(300, 20)) * 0.7 ** np.arange(20))
+    Q = linalg.leading_subspace(X, torch.from_numpy(rng.normal(size=(20, 5))), 30)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(5), atol=1e-12)
+    leading = np.linalg.svd(X.numpy(), full_matrices=False)[2][:5]
+    np.testing.assert_allclose(Q @ Q.T, leading.T @ leading, atol=1e-6)
+    nothing = linalg.leading_subspace(torch.zeros(9, 4), torch.ones(4, 2), 1)
+    np.testing.assert_allclose(nothing.T @ nothing, np.eye(2), atol=1e-6)

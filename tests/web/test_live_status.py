@@ -94,12 +94,17 @@ def test_while_a_project_is_prepared_the_page_hears_how_far_it_is(session: Sessi
             early = httpx.post(f"{running.url}/api/next", json={"annotator": "ann"}, timeout=None)
             assert (early.status_code, early.headers["retry-after"]) == (503, "1")
             assert "5 of 10" in early.json()["detail"]
+            assert second["setup"] is None
+            holder.report_setup("basis", 0.25)
+            third = next(found)
+            assert (third["phase"], third["setup"]) == ("preparing", {"phase": "basis", "share": 0.25})
             assert httpx.get(f"{running.url}/api/items/0/content", timeout=None).status_code == 503
             assert httpx.get(f"{running.url}/api/status", timeout=None).json()["phase"] == "preparing"
             assert httpx.get(f"{running.url}/", timeout=None).status_code == 200
             holder.arrive(session)
-            while next(found)["phase"] != "ready":
+            while (last := next(found))["phase"] != "ready":
                 pass
+            assert last["setup"] is None
             wait_until(lambda: "ann" in session.status().online)
         assert httpx.post(f"{running.url}/api/next", json={"annotator": "ann"}, timeout=None).status_code == 200
 

@@ -111,6 +111,33 @@ export function Welcome({ login, onReady }: { login: boolean; onReady: (name: st
   );
 }
 
+const SETUP_PHASES: Record<string, string> = {
+  basis: "finding basis points",
+  width: "finding the width of the kernel",
+  rows: "computing each item’s row",
+};
+
+function SettingUp({ phase, share }: { phase: string; share: number }) {
+  return (
+    <>
+      <div
+        class="meter big"
+        role="progressbar"
+        aria-label="Set-up"
+        aria-valuemin={0}
+        aria-valuemax={100}
+        aria-valuenow={Math.round(100 * share)}
+        data-testid="setting-up"
+      >
+        <span style={{ width: percent(share, 1) }} />
+      </div>
+      <p class="faint">
+        All items are read; building what chooses the items: {SETUP_PHASES[phase] ?? phase}
+      </p>
+    </>
+  );
+}
+
 export function Preparing() {
   const now = status.value;
   if (!now) return null;
@@ -124,7 +151,9 @@ export function Preparing() {
         <p>
           Every item is looked at once, so that the first question is already a good one. Labelling starts by itself.
         </p>
-        {now.total > 0 && now.done >= now.total ? (
+        {now.setup ? (
+          <SettingUp {...now.setup} />
+        ) : now.total > 0 && now.done >= now.total ? (
           <p class="faint" role="status" data-testid="building">
             <span class="busy-dot" aria-hidden="true" /> All {number(now.total)} items are read; building what
             chooses the items…

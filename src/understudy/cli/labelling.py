@@ -157,6 +157,7 @@ def label(
     """
     if not sources and project is None and not demo:
         raise UsageError("there is nothing to label; give a PATH, or --demo to try it on digits")
+    from understudy.cli.setup_bar import SetupBar
     from understudy.data.columns import parse_columns
     from understudy.learners.registry import make_feature_learner
     from understudy.projects.opening import create_or_open
@@ -246,7 +247,7 @@ def label(
             )
         return
     opened = open_project(sources[0] if sources else None)
-    with rows as storage:
+    with rows as storage, SetupBar() as bar:
         serve(
             opened,
             enter=lambda: enter(opened),
@@ -257,6 +258,7 @@ def label(
             browser=browser,
             polls=watch,
             say=typer.echo,
+            show_setup=bar.show,
         )
 
 

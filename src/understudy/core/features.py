@@ -1,5 +1,6 @@
 """Reading a pool's features a block at a time, so that no copy of them is ever made."""
 
+import copy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from understudy.frames import as_numbers, is_frame, is_sparse
 
 BYTES_PER_BLOCK = {"cpu": 2**22, "cuda": 2**29}
 Found = TypeVar("Found")
+OnRead = Callable[[int], None]  # gets how many rows have just been read
 
 
 class Features:
@@ -30,6 +32,7 @@ class Features:
         self.parts = [_check_part(part) for part in parts]
         self.n_columns = int(self.parts[0].shape[1])
         self._digest: str | None = None
+        self._on_read: OnRead | None = None
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)
@@ -53,7 +56,15 @@ class Features:
             if here.start < min(here.stop, len(part)):
                 parts.append(part[here])
             first += len(part)
-        return Features(*parts)
+        some = Features(*parts)
+        some._on_read = self._on_read
+        return some
+
+    def watched(self, on_read: OnRead) -> "Features":
+        """The same features, which say of every read how many rows it was. Reads that happen elsewhere say nothing."""
+        same = copy.copy(self)
+        same._on_read = on_read
+        return same
 
     def on(self, device: torch.device) -> "Features":
         """The same features on a GPU, copied there once; on the CPU nothing is copied."""
@@ -61,7 +72,7 @@ class Features:
             return self
         moved = Features.__new__(Features)
         moved.parts = [as_tensor(part).to(device) for part in self.parts]
-        moved.n_columns, moved._digest = self.n_columns, self._digest
+        moved.n_columns, moved._digest, moved._on_read = self.n_columns, self._digest, self._on_read
         return moved
 
     def rows_per_block(self, dtype: torch.dtype, device: torch.device) -> int:
@@ -75,6 +86,7 @@ class Features:
         for part in self.parts:
             for some in block_slices(len(part), size):
                 yield first + some.start, as_tensor(part[some]).to(device, dtype)
+                self._note_read(some.stop - some.start)
             first += len(part)
 
     def take(self, rows: np.ndarray, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -90,7 +102,12 @@ class Features:
                 where = torch.from_numpy(np.flatnonzero(inside)).to(device)
                 out[where] = as_tensor(part[index]).to(device, dtype)
             first += len(part)
+        self._note_read(len(rows))
         return out
+
+    def _note_read(self, n_rows: int) -> None:
+        if self._on_read is not None:
+            self._on_read(n_rows)
 
     def each_part(self, function: Callable[..., Found], *arguments: Any) -> list[tuple[int, Found]]:
         """`function(features, *arguments)` of every part that lies in a place of its own, with the part's first row.

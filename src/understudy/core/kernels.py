@@ -1,7 +1,7 @@
 """The kernel over features, or over features and predictions, and its widths."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,9 +11,11 @@ from torch import Tensor
 
 from understudy.core import linalg
 from understudy.core.basis import SAMPLED_POOL
+from understudy.core.blocks import block_slices
 from understudy.core.features import Features
 
 SAMPLED_PAIRS = 1_000_000
+ROWS_PER_BAND = 128  # whose distances to their followers are one matrix product
 PAIRED_SAMPLE = 40_000  # rows of a large pool: their mean distance is within about a thousandth of that of all
 SAMPLED_ROWS = 4_000  # on which the explained share of the variance is estimated
 GUESS_ROWS = 500  # of these, for a first guess: enough to find the width to about a percent
@@ -24,8 +26,14 @@ WIDTH_DIGITS = 1e-3  # relative precision of the search
 
 def squared_distances(X: Float[Tensor, "b d"], U: Float[Tensor, "k d"]) -> Float[Tensor, "b k"]:
     """Squared Euclidean distances, never below zero."""
-    squares = (X * X).sum(1)[:, None] + (U * U).sum(1)
-    return squares.addmm_(X, U.T, alpha=-2.0).clamp_min_(0.0)
+    return _squared_distances(X, U, (U * U).sum(1))
+
+
+def _squared_distances(
+    X: Float[Tensor, "b d"], U: Float[Tensor, "k d"], squares: Float[Tensor, "k"]
+) -> Float[Tensor, "b k"]:
+    """The same, where the squared lengths of U are known."""
+    return ((X * X).sum(1)[:, None] + squares).addmm_(X, U.T, alpha=-2.0).clamp_min_(0.0)
 
 
 def gaussian(distances: Float[Tensor, "b k"], bandwidth: float) -> Float[Tensor, "b k"]:
@@ -73,10 +81,14 @@ def _summed_distances(
 ) -> list[float]:
     """Summed distances of some rows, all but the last few, to their next followers, their next but one, and so on."""
     X = (features.take(rows, torch.float64, origin.device) - origin).div_(spread).float()
-    here = len(X) - widest
-    return [
-        float((X[gap : gap + here] - X[:here]).norm(dim=1).sum(dtype=torch.float64)) for gap in range(1, widest + 1)
-    ]
+    squares, total = X.square().sum(1), torch.zeros(widest, dtype=torch.float64, device=X.device)
+    for some in block_slices(len(X) - widest, ROWS_PER_BAND):
+        near = slice(some.start, some.stop + widest)
+        gaps = _squared_distances(X[some], X[near], squares[near])
+        followers = torch.arange(len(gaps), device=X.device)[:, None] + torch.arange(1, widest + 1, device=X.device)
+        total += gaps.gather(1, followers).sqrt_().sum(0, dtype=torch.float64)
+    found: list[float] = total.tolist()
+    return found
 
 
 def explained_width(
@@ -202,7 +214,17 @@ class Kernel:
 
     def of_features(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b k"]:
         """The input factor for a block of rows."""
-        return gaussian(squared_distances(block - self.origin, self.U - self.origin), self.input_bandwidth)
+        return next(self.of_blocks([(0, block)]))[1]
+
+    def of_blocks(
+        self, blocks: Iterable[tuple[int, Float[Tensor, "_ d"]]]
+    ) -> Iterator[tuple[int, Float[Tensor, "_ k"]]]:
+        """The input factor of one block after another; what depends on the basis alone is computed once."""
+        centred = self.U - self.origin
+        squares = (centred * centred).sum(1)
+        for first, block in blocks:
+            distances = _squared_distances(block - self.origin, centred, squares)
+            yield first, distances.div_(-self.input_bandwidth).exp_()
 
     def whiten(
         self, of_features: Float[Tensor, "b k"], probs: Float[Tensor, "b c"] | None = None

@@ -36,3 +36,11 @@ def inverse(S: Float[Tensor, "k k"]) -> Float[Tensor, "k k"]:
 def whiten(rows: Float[Tensor, "b k"], L: Float[Tensor, "k k"]) -> Float[Tensor, "b k"]:
     """Row-wise L⁻¹ k, by substitution."""
     return torch.linalg.solve_triangular(L.T, rows, upper=True, left=False)
+
+
+def leading_subspace(X: Float[Tensor, "n d"], start: Float[Tensor, "d k"], steps: int) -> Float[Tensor, "d k"]:
+    """Orthonormal columns that nearly span the k directions in which the rows of X are largest: subspace iteration."""
+    Q = torch.linalg.qr(start)[0]
+    for _ in range(steps):
+        Q = torch.linalg.qr(X.T @ (X @ Q))[0]
+    return Q

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from understudy.core import linalg
 from understudy.core.basis import centre_and_spread
 from understudy.core.blocks import block_slices
 from understudy.core.features import Features
@@ -64,9 +65,7 @@ def principal_axes(features: Features, k: int, seed: int) -> Axes:
     X = (features.take(rows, torch.float64, cpu) - origin).div_(spread).float()
     k = min(k, X.shape[1])
     start = rng.normal(size=(X.shape[1], min(k + MORE_AXES, X.shape[1]))).astype(np.float32)
-    Q = torch.linalg.qr(torch.from_numpy(start))[0]
-    for _ in range(AXIS_STEPS):
-        Q = torch.linalg.qr(X.T @ (X @ Q))[0]
+    Q = linalg.leading_subspace(X, torch.from_numpy(start), AXIS_STEPS)
     along = (X @ Q).double()
     _, turned = torch.linalg.eigh(along.T @ along)
     directions = (Q.double() @ turned.flip(1)[:, :k]).float()

@@ -486,8 +486,8 @@ def compute_rows(
 
     Rows that never change are whitened here in float64: rounding the kernel's values first would lose precision.
     """
-    for first, block in features.blocks(torch.float64, out.device):
-        here, values = slice(first, first + len(block)), kernel.of_features(block)
+    for first, values in kernel.of_blocks(features.blocks(torch.float64, out.device)):
+        here = slice(first, first + len(values))
         if lam is None:
             out[here] = values
         else:

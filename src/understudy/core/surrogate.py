@@ -31,6 +31,7 @@ from understudy.core.ledger import Answer, Ledger
 from understudy.core.means import WAVES
 from understudy.core.options import OWN_BASIS_JITTER, Method, Options
 from understudy.core.protocol import PoolRows, RowStorage
+from understudy.core.setup_progress import ReportSetup, SetupProgress
 from understudy.core.split_rows import InMemory
 from understudy.errors import UnderstudyError
 
@@ -56,12 +57,15 @@ class Surrogate:
         method: Method = "understudy",
         basis: Any = None,
         storage: RowStorage | None = None,
+        report_progress: ReportSetup | None = None,
         **options: Any,
     ) -> None:
         """`options` are those of `Options`; the method's defaults apply to the rest.
 
         `basis`: your own basis points, U for "understudy" and (U, V) for "paper", in place of k-means centres.
         `storage`: where whitened rows are kept; by default in memory. It decides no pick.
+        `report_progress` gets the phase that the set-up is in ("basis", "width", "rows") and the share that is done;
+        what it raises ends the call.
         """
         self.options = Options.of(method, basis_size=basis_size, **options)
         self.n_classes = check_whole_number("n_classes", n_classes, 1)
@@ -78,7 +82,7 @@ class Surrogate:
         self._storage.require_room(len(self), points, self.n_classes, self.options, self.device)
         self._kernel: Kernel
         self._rows: PoolRows
-        self._build_kernel(self._features, basis)
+        self._build_kernel(self._features, basis, report_progress)
         self._engine: Engine | None = None
 
     def __len__(self) -> int:
@@ -545,26 +549,30 @@ class Surrogate:
     def _stream(self, *purpose: int) -> np.random.Generator:
         return np.random.default_rng([self._seed, *purpose])
 
-    def _build_kernel(self, features: Features, basis: Any) -> None:
+    def _build_kernel(self, features: Features, basis: Any, report: ReportSetup | None = None) -> None:
         """Compute the basis, the widths and the kernel of every row: the slow part of the set-up."""
         features = features.on(self.device)
+        progress = SetupProgress(report, len(features))
         name = self._name_of_basis(features) if basis is None and self._storage.is_lasting else ""
         kept = self._storage.recall(name) if name else None
         if kept is None:
-            self._kernel = self._find_kernel(features, basis)
+            self._kernel = self._find_kernel(features.watched(progress.note_read), basis, progress)
             if name:
                 self._storage.keep(name, self._kernel.to_arrays())
         else:
             self._kernel = Kernel.from_arrays(kept, 0.0 if self.options.sees_predictions else OWN_BASIS_JITTER)
-        self._rows = self._storage.make(self._kernel, self.options, features)
+        progress.begin("rows")
+        self._rows = self._storage.make(self._kernel, self.options, features.watched(progress.note_read))
+        progress.end()
 
     def _name_of_basis(self, features: Features) -> str:
         """A digest of all that basis and widths depend on."""
         given = f"{features.digest()} {self._seed} {self.n_classes} {sorted(self.options.given().items())}"
         return "basis-" + hashlib.blake2b(given.encode(), digest_size=12).hexdigest()
 
-    def _find_kernel(self, features: Features, basis: Any) -> Kernel:
+    def _find_kernel(self, features: Features, basis: Any, progress: SetupProgress) -> Kernel:
         options = self.options
+        progress.begin("basis")
         origin, spread = bases.centre_and_spread(features, self.device)
         V = None
         if basis is None:
@@ -575,6 +583,7 @@ class Surrogate:
             U, V = check_paired_basis(basis, features.n_columns, self.n_classes, self.device)
         else:
             U = check_basis(basis, features.n_columns, self.device)
+        progress.begin("width")
         distance = mean_distance(features, origin, spread, self._stream(STREAM_WIDTH))
         if options.sees_predictions:
             bandwidth = self._bandwidth(options.width, distance)

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from understudy.checks import check_number, check_whole_number
-from understudy.core.features import Features, Found
+from understudy.core.features import Features, Found, OnRead
 from understudy.core.kernels import Kernel
 from understudy.core.options import Options
 from understudy.core.protocol import PoolRows
@@ -107,6 +107,9 @@ class RemoteFeatures(Features):
         self.is_used = False  # whether there are rows in the blocks
 
     def on(self, device: torch.device) -> Features:
+        return self
+
+    def watched(self, on_read: OnRead) -> Features:
         return self
 
     def each_part(self, function: Callable[..., Found], *arguments: Any) -> list[tuple[int, Found]]:

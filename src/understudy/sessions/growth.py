@@ -24,7 +24,7 @@ from understudy.sessions.log.events import SOURCE_ANNOTATOR, Event
 from understudy.sessions.models import setup_options
 from understudy.sessions.record import Move, Record
 from understudy.sessions.replies import Joining, SourceLook
-from understudy.sessions.training.items_job import read_progress
+from understudy.sessions.training.progress_file import read_progress
 from understudy.sessions.training.side_process import SideProcess
 from understudy.sessions.views import items_news
 

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from understudy.core.protocol import RowStorage
+from understudy.core.setup_progress import ReportSetup
 from understudy.data.files import is_draft
 from understudy.errors import Conflict, NotFound, UnderstudyError
 from understudy.labels.predictions import check_predictions
@@ -46,6 +47,7 @@ def open_session(
     predictions: str | Path | None = None,
     people: Mapping[str, Role | None] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    setup_progress: ReportSetup | None = None,
     quiet: bool = True,
     clock: Callable[[], float] = time.monotonic,
     turn: threading.Semaphore | None = None,
@@ -54,7 +56,8 @@ def open_session(
     """The session of a project, and the only one: a second is refused. Features that are missing are made first.
 
     `predictions`: those of a model one already has, as a file or `module:function`; the surrogate starts from them.
-    `progress` is called with how many items are prepared, of how many. Sessions that share a `turn` train one after
+    `progress` is called with how many items are prepared, of how many, and `setup_progress`, where the surrogate's
+    set-up takes a moment, with its phase and the share that is done. Sessions that share a `turn` train one after
     another. `people`: those who are to be let in, with their roles, where not everybody is; see `enrol`. `storage`:
     where the surrogate's rows are kept.
     """
@@ -78,7 +81,7 @@ def open_session(
         basis_rows = replay.record.basis_rows
         if any(event.kind == "items_added" for event in new) and (news := items_news(replay.record)) is not None:
             project.notes.append(news.line)
-        trainer.prepare(*setup_options(project, basis_rows), basis_rows)
+        trainer.prepare(*setup_options(project, basis_rows), basis_rows, setup_progress)
         models = Models(project, replay.record, replay.ledger, storage)
         project.notes += project.columns.read_or_note(replay.record.settings.show)
         session = Session(project, log, replay, models, trainer, clock)

@@ -142,6 +142,14 @@ class SourceLook:
 
 
 @dataclass(frozen=True)
+class SetUp:
+    """How far the set-up of the surrogate is, once all items are prepared."""
+
+    phase: str  # "basis", "width", "rows"
+    share: float  # of the whole set-up
+
+
+@dataclass(frozen=True)
 class Status:
     """The numbers that are always on the page."""
 
@@ -177,6 +185,7 @@ class Status:
     disputed: int = 0  # items on which people differ and nobody has decided; the majority's label counts meanwhile
     items_news: ItemsNews | None = None  # the last time that items joined
     joining: Joining | None = None  # new items on their way
+    setup: SetUp | None = None  # while the surrogate is being set up, where that takes a moment
 
 
 @dataclass(frozen=True)

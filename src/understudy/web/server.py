@@ -20,6 +20,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from understudy.core.protocol import RowStorage
+from understudy.core.setup_progress import Phase, ReportSetup
 from understudy.defaults import FIRST_PORT
 from understudy.errors import UnderstudyError, UsageError
 from understudy.projects.project import Project
@@ -40,7 +41,6 @@ USUAL_PORTS: Final = range(FIRST_PORT, FIRST_PORT + 11)
 SHUTDOWN_SECONDS: Final = 1  # for calls under way; live streams are ended before that
 SECONDS_BEFORE_BROWSER: Final = 2.5  # a project that cannot be opened mostly says so in this time
 
-Progress = Callable[[int, int], None]
 Links = dict[str, str | None]  # tokens by name; None where one was given before
 
 
@@ -91,8 +91,13 @@ class Server(uvicorn.Server):
 class Preparation:
     """A session opened in a thread of its own, or in that of others too, while the page already says how far it is."""
 
-    def __init__(self, open_it: Callable[[Progress], Session], holder: SessionHolder) -> None:
-        self.open_it, self.holder = open_it, holder
+    def __init__(
+        self,
+        open_it: Callable[["Preparation"], Session],
+        holder: SessionHolder,
+        show_setup: ReportSetup = lambda *_: None,
+    ) -> None:
+        self.open_it, self.holder, self.show_setup = open_it, holder, show_setup
         self.stopping = threading.Event()
         self.under_way = threading.Event()  # it takes long, or it is over
         self.error: BaseException | None = None
@@ -101,7 +106,7 @@ class Preparation:
 
     def run(self) -> None:
         try:
-            session = self.open_it(self.report_progress)
+            session = self.open_it(self)
             torch.set_num_threads(1)  # the engine's steps are short, and training has the other cores
             self.holder.arrive(session)
         except BaseException as error:  # carried to the main thread
@@ -116,6 +121,13 @@ class Preparation:
         self.holder.report_progress(done, total)
         if done:
             self.under_way.set()
+
+    def report_setup(self, phase: Phase, share: float) -> None:
+        if self.stopping.is_set():
+            raise Stopped
+        self.holder.report_setup(phase, share)
+        self.show_setup(phase, share)
+        self.under_way.set()
 
     def end(self) -> None:
         """Close the session, whether it has arrived or is still on its way."""
@@ -137,20 +149,24 @@ def serve(
     browser: bool = True,
     polls: bool = True,
     say: Callable[[str], None] = lambda _: None,
+    show_setup: ReportSetup = lambda *_: None,
 ) -> None:
     """Serve a project until Ctrl-C. The page is there at once, also while features are still being made.
 
     `enter` says who may come in, and gives the tokens of new personal links. It is asked when nothing stands in the
     way of serving any more: a link that is made must be shown. `people` are those to be let in, where not everybody is.
     `storage` is where the surrogate's rows are kept. With `polls` new items are looked for all the time. `say` prints
-    a line for people.
+    a line for people, and `show_setup` shows them how far the surrogate's set-up is.
     """
     place = Address() if address is None else address
     listening = listen(place)
     url = public_url(listening, place)
 
-    def open_it(progress: Progress) -> Session:
-        session = open_session(project, predictions=predictions, people=people, progress=progress, storage=storage)
+    def open_it(preparation: Preparation) -> Session:
+        session = open_session(
+            project, predictions=predictions, people=people, progress=preparation.report_progress,
+            setup_progress=preparation.report_setup, storage=storage,
+        )  # fmt: skip
         session.announce(url)
         for line in (*project.notes, *first_lines(session)):
             say(line)
@@ -165,7 +181,7 @@ def serve(
 
     holder = SessionHolder(name=project.name, kind=project.kind)
     holder.open_again = open_again
-    preparation = Preparation(open_it, holder)
+    preparation = Preparation(open_it, holder, show_setup)
     try:
         preparation.thread.start()
         preparation.under_way.wait(SECONDS_BEFORE_BROWSER)

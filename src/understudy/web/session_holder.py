@@ -8,7 +8,7 @@ from understudy.errors import Conflict, UnderstudyError
 from understudy.projects.project import Project
 from understudy.sessions.opening import open_session
 from understudy.sessions.people import PeopleTable
-from understudy.sessions.replies import Status, Training
+from understudy.sessions.replies import SetUp, Status, Training
 from understudy.sessions.session import Session
 from understudy.web.error_responses import Preparing
 
@@ -23,6 +23,7 @@ class SessionHolder:
         self.session = session
         self.name, self.kind = name, kind
         self.done = self.total = 0
+        self.setup: SetUp | None = None
         self.changes = 0
         self.open_again: Callable[[Project], Session] = open_session
         self._sessions = 0  # that have arrived: each counts its versions from 1
@@ -34,6 +35,13 @@ class SessionHolder:
         with self.changed:
             self.done, self.total = done, total
             self.note_change()
+
+    def report_setup(self, phase: str, share: float) -> None:
+        """Note how far the set-up of the surrogate is."""
+        with self.changed:
+            before, self.setup = self.setup, SetUp(phase, share)
+            if self.setup != before:
+                self.note_change()
 
     def arrive(self, session: Session) -> None:
         """From now on this session answers."""
@@ -53,7 +61,7 @@ class SessionHolder:
                 raise Conflict("this project has no folders that could be classes, so there is nothing to decide")
             session.seal()
             with self.changed:
-                self.session, self.done, self.total = None, 0, 0
+                self.session, self.setup, self.done, self.total = None, None, 0, 0
                 self.note_change()
             project = session.project
             session.close()
@@ -109,6 +117,7 @@ class SessionHolder:
             online=[],
             suspicious=0,
             version=0,
+            setup=self.setup,
         )
 
     def wait(self, version: int) -> int:

@@ -25,7 +25,6 @@ from understudy.web.server import (
     Address,
     Links,
     Preparation,
-    Progress,
     Stopped,
     about_the_way,
     build_server,
@@ -243,8 +242,10 @@ def _prepare(
         session.growth.start(polls=polls, say=lambda line: say(f"{project.name}: {line}"))
         return session
 
-    def open_it(progress: Progress) -> Session:
-        session = begin(project, people=people, progress=progress)
+    def open_it(preparation: Preparation) -> Session:
+        session = begin(
+            project, people=people, progress=preparation.report_progress, setup_progress=preparation.report_setup
+        )
         for line in (*project.notes, *first_lines(session)):
             say(f"{project.name}: {line}")
         return watch(session)

@@ -17,12 +17,14 @@ from tests.waiting import is_running, wait_until
 from tests.warm_training import WarmProcess
 from understudy import load
 from understudy.core.surrogate import Surrogate
+from understudy.data.files import write_atomically
 from understudy.errors import Conflict, UnderstudyError
 from understudy.learners.model_files import about_model, load_model
 from understudy.learners.registry import make_learner
 from understudy.sessions.training import trainer as trainer_module
 from understudy.sessions.training.array_folders import read_arrays
 from understudy.sessions.training.artifacts import Artifacts
+from understudy.sessions.training.progress_file import PROGRESS
 from understudy.sessions.training.trainer import Failed, Trained, Trainer, TrainingJob, find_anchor, start_process
 from understudy.sessions.training.training_job import is_setup_of, make_setup
 
@@ -156,7 +158,7 @@ def test_a_process_that_other_tests_fork_trains_as_one_that_was_started(
 
 def test_only_a_large_set_up_needs_a_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[str] = []
-    monkeypatch.setattr(Trainer, "_run_process", lambda _self, _run, about, _inputs: started.append(about["kind"]))
+    monkeypatch.setattr(Trainer, "_run_process", lambda _self, _run, about, *_: started.append(about["kind"]))
     folder = bench.trainer.prepare(10, OPTIONS)
     assert is_setup_of(X, folder, 10, OPTIONS)
     assert started == []
@@ -213,6 +215,31 @@ def test_making_the_set_up_can_be_stopped(bench: Bench, monkeypatch: pytest.Monk
         bench.trainer.stop()
         with pytest.raises(UnderstudyError, match="was stopped"):
             made.result()
+
+
+def test_a_set_up_in_a_process_says_how_far_it_is_and_ends_where_nobody_wants_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainer_module, "SMALL_SETUP", 0)
+    monkeypatch.setattr(trainer_module, "SECONDS_BETWEEN_LOOKS", 0.001)
+    reports: list[tuple[str, float]] = []
+
+    def start(folder: Path, *given: Any) -> "subprocess.Popen[bytes]":
+        write_atomically(folder / PROGRESS, b'["basis", 0.25]')  # a small set-up is over before it says anything
+        return start_process(folder, *given)
+
+    monkeypatch.setattr(trainer_module, "start_process", start)
+    bench.trainer.prepare(10, OPTIONS, report=lambda *report: reports.append(report))
+    assert reports[0] == ("basis", 0.25)
+    assert reports[-1] == ("rows", 1.0)
+
+    def stop(phase: str, share: float) -> None:
+        raise Conflict(f"{phase}: {share:.0%}")
+
+    with pytest.raises(Conflict, match="basis: 25%"):
+        bench.trainer.prepare(10, {**OPTIONS, "basis_size": 41}, report=stop)
+    assert bench.trainer.running is None
+    bench.trainer.prepare(10, {**OPTIONS, "basis_size": 41})
 
 
 def test_a_job_that_cannot_be_written_fails_and_what_is_done_then_may_start_the_next(bench: Bench) -> None:

@@ -14,6 +14,7 @@ from understudy.core.options import Method
 from understudy.core.surrogate import Surrogate
 from understudy.errors import UnderstudyError
 from understudy.sessions.models import mean_distance_in_setup
+from understudy.sessions.training import progress_file, training_job
 from understudy.sessions.training.array_folders import read_arrays
 from understudy.sessions.training.artifacts import Artifacts, Predictions
 from understudy.sessions.training.training_job import (
@@ -128,6 +129,28 @@ def test_the_set_up_is_made_again_where_features_options_or_files_are_others(tmp
         read_arrays(folder)
     made(X + 1, 2, basis_size=30)
     assert len(read_arrays(folder)["W"]) == len(X)
+
+
+def test_making_a_set_up_leaves_how_far_it_is_in_the_folder_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress_file, "SECONDS_BETWEEN_REPORTS", 0.0)
+    np.save(tmp_path / "features.npy", X)
+    job = {
+        "kind": "setup", "features": str(tmp_path / "features.npy"), "work": str(tmp_path / "work"), "path": [],
+        "n_classes": 10, "surrogate": OPTIONS,
+    }  # fmt: skip
+    write_job(tmp_path / "job", job, {})
+    assert progress_file.read_progress(tmp_path / "job") is None
+    assert "failed" not in attempt(tmp_path / "job")
+    assert progress_file.read_progress(tmp_path / "job") == ("rows", training_job.SHARE_BEFORE_WRITING)
+
+
+def test_the_mean_distance_of_many_items_is_that_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = mean_distance_in(X)
+    monkeypatch.setattr(training_job, "DISTANCE_ROWS", len(X) // 2)
+    assert mean_distance_in(X) != exact
+    assert mean_distance_in(X) == pytest.approx(exact, rel=0.02)
 
 
 def test_a_set_up_of_the_version_before_is_the_papers_and_stays(tmp_path: Path) -> None:

@@ -26,10 +26,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from understudy.core.ledger import Ledger
+from understudy.core.setup_progress import ReportSetup
 from understudy.data.files import remove_drafts, remove_folder
 from understudy.errors import Conflict, UnderstudyError
 from understudy.sessions.training.array_folders import read_about
 from understudy.sessions.training.artifacts import Artifacts
+from understudy.sessions.training.progress_file import read_progress
 from understudy.sessions.training.training_job import (
     ANCHORS,
     JOBS,
@@ -46,7 +48,7 @@ from understudy.sessions.training.training_job import (
 )
 
 MAX_SECONDS: Final = 4 * 3600.0  # a training may take
-SECONDS_BETWEEN_LOOKS: Final = 0.1  # whether a training that waits for its turn was stopped
+SECONDS_BETWEEN_LOOKS: Final = 0.1  # whether a training that waits for its turn was stopped; how far a set-up is
 MAX_OUTPUT_BYTES: Final = 4096  # of a process's output that are looked at when it fails
 SMALL_SETUP: Final = 100_000  # rows times basis points: made here before a process has started
 ONE_THREAD: Final = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -148,8 +150,17 @@ class Trainer:
         run = self._begin(job)
         threading.Thread(target=self._train, args=(run, job, on_end), name="training", daemon=True).start()
 
-    def prepare(self, n_classes: int, surrogate: Mapping[str, Any], basis_rows: int | None = None) -> Path:
-        """The folder of the set-up of the first rows, made now unless one that fits is there: in a process if large."""
+    def prepare(
+        self,
+        n_classes: int,
+        surrogate: Mapping[str, Any],
+        basis_rows: int | None = None,
+        report: ReportSetup | None = None,
+    ) -> Path:
+        """The folder of the set-up of the first rows, made now unless one that fits is there: in a process if large.
+
+        That one's progress is passed on to `report`; what it raises ends the process.
+        """
         features = read_features(self.features)[:basis_rows]
         folder = setup_folder(self.work, len(features))
         self._tidy_setups(folder)
@@ -162,7 +173,9 @@ class Trainer:
         run = self._begin(None)
         try:
             about = {"kind": "setup", "n_classes": n_classes, "surrogate": dict(surrogate), "basis_rows": basis_rows}
-            self._run_process(run, about, {})
+            self._run_process(run, about, {}, report)
+            if report is not None:
+                report("rows", 1.0)
         finally:
             self._end(run)
         return folder
@@ -215,7 +228,13 @@ class Trainer:
         if self._end(run):
             on_end(outcome)
 
-    def _run_process(self, run: TrainingRun, about: dict[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    def _run_process(
+        self,
+        run: TrainingRun,
+        about: dict[str, Any],
+        inputs: Mapping[str, np.ndarray],
+        report: ReportSetup | None = None,
+    ) -> dict[str, Any]:
         """The result of a process that does this. UnderstudyError says why there is none."""
         self._tidy()
         folder = self.work / JOBS / uuid.uuid4().hex
@@ -228,7 +247,7 @@ class Trainer:
             with self._own_turn(run):
                 result = self._wait(run, folder, gently=True)
         else:
-            result = self._wait(run, folder, gently=False)
+            result = self._wait(run, folder, gently=False, report=report)
         shutil.rmtree(folder, ignore_errors=True)
         return result
 
@@ -244,7 +263,7 @@ class Trainer:
         finally:
             self.turn.release()
 
-    def _wait(self, run: TrainingRun, folder: Path, gently: bool) -> dict[str, Any]:
+    def _wait(self, run: TrainingRun, folder: Path, gently: bool, report: ReportSetup | None = None) -> dict[str, Any]:
         """The result of a process, `gently` while people label."""
         with (folder / OUTPUT).open("wb") as output:
             with self._lock:
@@ -253,13 +272,14 @@ class Trainer:
                 run.process = process = start_process(folder, output, gently)
             is_late = False
             try:
-                process.wait(self.time_limit)
+                _watch(run, folder, self.time_limit, report)
             except subprocess.TimeoutExpired:
                 is_late = True
-            _kill(run)
-            code = process.wait()
-            assert process.stdin is not None
-            process.stdin.close()
+            finally:
+                _kill(run)
+                code = process.wait()
+                assert process.stdin is not None
+                process.stdin.close()
         if run.is_stopped:
             raise UnderstudyError("training was stopped")
         if is_late:
@@ -286,6 +306,19 @@ class Trainer:
             remove_folder(anchor)
         for folder in (self.work, self.work / ANCHORS):
             remove_drafts(folder)
+
+
+def _watch(run: TrainingRun, folder: Path, time_limit: float, report: ReportSetup | None) -> None:
+    """Wait for the end of a process, and report how far it is meanwhile. TimeoutExpired after the time limit."""
+    assert run.process is not None
+    end = time.monotonic() + time_limit
+    while report is not None and end - time.monotonic() > SECONDS_BETWEEN_LOOKS:
+        with suppress(subprocess.TimeoutExpired):
+            run.process.wait(SECONDS_BETWEEN_LOOKS)
+            return
+        if (found := read_progress(folder)) is not None:
+            report(*found)
+    run.process.wait(max(0.0, end - time.monotonic()))
 
 
 def start_process(folder: Path, output: BinaryIO, gently: bool) -> "subprocess.Popen[bytes]":

@@ -24,6 +24,7 @@ from understudy.core.basis import centre_and_spread
 from understudy.core.features import Features
 from understudy.core.kernels import mean_distance
 from understudy.core.ledger import Ledger
+from understudy.core.setup_progress import Phase, ReportSetup
 from understudy.core.state import count_rows, drop_rows
 from understudy.core.surrogate import Surrogate
 from understudy.data.files import write_atomically
@@ -36,12 +37,15 @@ from understudy.messages import reason_of
 from understudy.sessions.training.array_folders import can_be_read, link, read_about, read_arrays, write_arrays
 from understudy.sessions.training.artifacts import Artifacts, Predictions
 from understudy.sessions.training.map_job import make_map
+from understudy.sessions.training.progress_file import ProgressFile
 
 JOB, INPUTS, RESULT, OUTPUT = "job.json", "inputs", "result.json", "output.txt"
 FEATURES: Final = "features.npy"
 SETUP, JOBS, ANCHORS = "setup", "jobs", "anchors"
 ROWS, LABELS = "training_rows", "training_labels"
 IS_TRAINED: Final = "is_trained"  # of a set-up, one for each item
+DISTANCE_ROWS: Final = 10_000  # of which the mean distance of two items is that of all, to about a thousandth
+SHARE_BEFORE_WRITING: Final = 0.9  # of the time of a set-up; then come the first choice and the files
 ROWS_PER_BLOCK: Final = 8192  # predicted at a time: as a head does, so that its file gives the same to the last bit
 MAX_REASON_LENGTH: Final = 500
 MAX_SECONDS_TO_CROSS_FIT: Final = 60.0  # one training may have taken when several more are to follow
@@ -107,7 +111,7 @@ def _do_job(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
         return {"seconds": time.monotonic() - started}
     basis_rows = job.get("basis_rows") or len(features)
     setup = setup_folder(Path(job["work"]), basis_rows)
-    make_setup(features[:basis_rows], setup, job["n_classes"], job["surrogate"])
+    make_setup(features[:basis_rows], setup, job["n_classes"], job["surrogate"], ProgressFile(folder).report)
     if job["kind"] == "setup":
         return {"seconds": time.monotonic() - started}
     artifacts, inputs = Artifacts(Path(job["artifacts"])), read_arrays(folder / INPUTS)
@@ -154,11 +158,18 @@ def rows_of_setup(folder: Path) -> int | None:
     return None if about is None or IS_TRAINED not in about["arrays"] else int(about["arrays"][IS_TRAINED][1][0])
 
 
-def make_setup(features: np.ndarray, folder: Path, n_classes: int, options: Mapping[str, Any]) -> None:
+def make_setup(
+    features: np.ndarray, folder: Path, n_classes: int, options: Mapping[str, Any], report: ReportSetup | None = None
+) -> None:
     """Write what a surrogate has before its first label: basis, widths, whitened rows. Once for the same features."""
     if is_setup_of(features, folder, n_classes, options):
         return
-    surrogate = Surrogate(features, n_classes, **options)
+
+    def report_part(phase: Phase, share: float) -> None:
+        if report is not None:
+            report(phase, SHARE_BEFORE_WRITING * share)
+
+    surrogate = Surrogate(features, n_classes, report_progress=report_part, **options)
     surrogate.tell([], [])  # nothing, which makes it ready to be asked
     about = {
         "digest": Features(features).digest(), "n_classes": n_classes, "surrogate": dict(options),
@@ -168,10 +179,13 @@ def make_setup(features: np.ndarray, folder: Path, n_classes: int, options: Mapp
 
 
 def mean_distance_in(features: np.ndarray) -> float:
-    """The mean distance of two items."""
+    """The mean distance of two items; in a large pool that of a sample."""
+    rng = np.random.default_rng(0)
+    if len(features) > DISTANCE_ROWS:
+        features = features[np.sort(rng.choice(len(features), DISTANCE_ROWS, replace=False))]
     given = Features(features)
     origin, spread = centre_and_spread(given, torch.device("cpu"))
-    return mean_distance(given, origin, spread, np.random.default_rng(0))
+    return mean_distance(given, origin, spread, rng)
 
 
 def is_setup_of(features: np.ndarray, folder: Path, n_classes: int, options: Mapping[str, Any]) -> bool:
