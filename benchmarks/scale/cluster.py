@@ -47,6 +47,7 @@ from understudy.sessions.session import Session
 
 STORE_BYTES = 400 * 10**6
 CLASSES = 10
+TAUGHT = 12  # labels, in the session of `kills`
 SHARE_OF_MEMORY = 0.7  # of a machine that blocks may fill
 
 
@@ -106,7 +107,7 @@ def rows_of(s: Surrogate) -> RemoteRows:
 def kill_one(s: Surrogate, rng: np.random.Generator) -> str:
     """Kill the process of one of the blocks; which it was."""
     state = rows_of(s).status()[int(rng.integers(len(rows_of(s).blocks)))]
-    os.kill(int(state.machine.rpartition(" ")[2]), signal.SIGKILL)
+    os.kill(state.process, signal.SIGKILL)
     return str(state)
 
 
@@ -166,13 +167,13 @@ def session_with_kills(scratch: Path, labels: int, rng: np.random.Generator) -> 
         "learner": "quick",
     }
     session = open_session(create_or_open(project=scratch / "taught" / "project", demo=True, device="cpu", **settings))
-    for turn in range(100):
-        if session.record.trainings:
-            break
+    for turn in range(TAUGHT):
         _answer(session, "teacher", f"t{turn}")
-    while not session.record.trainings or session.learning.is_busy:
-        time.sleep(0.1)
+    _wait_for_training(session)
+    session.train()  # of so many labels: the next would come at a hundred times as many
+    _wait_for_training(session)
     session.release("teacher")
+    trainings = len(session.record.trainings)
     session.close()
     moments = set(rng.choice(np.arange(5, labels), 3, replace=False).tolist())
 
@@ -185,7 +186,7 @@ def session_with_kills(scratch: Path, labels: int, rng: np.random.Generator) -> 
                 if storage is not None and turn in moments:
                     kill_one(session.learning.chooser.surrogate, rng)
                 asked.append(_answer(session, ("ann", "bob")[turn % 2], f"k{turn}"))
-            assert len(session.record.trainings) == 1
+            assert len(session.record.trainings) == trainings
             return asked, len(session.record.labels)
         finally:
             session.close()
@@ -195,6 +196,11 @@ def session_with_kills(scratch: Path, labels: int, rng: np.random.Generator) -> 
     return {
         "labels": labels, "killed": 3, "different_items": different, "labels_kept": kept, "labels_kept_here": kept_here
     }  # fmt: skip
+
+
+def _wait_for_training(session: Session) -> None:
+    while not session.record.trainings or session.learning.is_busy:
+        time.sleep(0.1)
 
 
 def _answer(session: Session, name: str, key: str) -> int:

@@ -170,6 +170,7 @@ export interface Status {
   disputed: number;
   items_news: { seq: number; count: number; line: string } | null;
   joining: { done: number; total: number } | null;
+  slow_or_lost: string[];
 }
 
 export interface SourceLook {

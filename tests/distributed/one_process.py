@@ -43,6 +43,13 @@ class Actor:
     def lose(self) -> None:
         self.object = self.make()
 
+    def look(self) -> Rows:
+        rows: Rows = self.object.rows
+        return rows
+
+    def change(self, function: Callable[[Rows], None]) -> None:
+        function(self.look())
+
     def __getattr__(self, name: str) -> Any:
         def remote(*arguments: Any) -> Place:
             sent = dumped(tuple(ray_get(each) for each in arguments))
@@ -73,6 +80,7 @@ class OneProcess:
     """What this package uses of the module `ray`. `faults`: the share of calls that something befalls."""
 
     exceptions = ray.exceptions
+    util = SimpleNamespace(get_node_ip_address=lambda: "10.0.0.3")
 
     def __init__(self, faults: float = 0.0, seed: int = 0) -> None:
         self.faults, self.rng, self.losses = faults, np.random.default_rng(seed), 0
@@ -120,6 +128,6 @@ def ray_in_this_process(faults: float = 0.0, seed: int = 0) -> Iterator[OneProce
 
 
 def local_blocks(rows: Any) -> list[Rows]:
-    """The blocks of `RemoteRows` themselves, brought up to date."""
+    """The blocks of `RemoteRows` as they are, brought up to date: themselves in this process, copies on Ray."""
     rows.row_sum()
-    return [actor.object.rows for actor in rows.holders.actors]
+    return [actor.look() for actor in rows.holders.actors]

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from understudy.core.features import Features
 from understudy.core.options import Method
 from understudy.core.protocol import RowStorage
 from understudy.core.split_rows import InMemory
+from understudy.distributed import holders
 from understudy.distributed.holders import SLOW_ROUNDS
 from understudy.distributed.remote_rows import RayStorage, RemoteRows
 
@@ -116,15 +118,48 @@ def test_a_cluster_that_is_gone_is_a_line() -> None:
 def test_a_slow_block_is_named_once_and_may_be_quick_again(caplog: pytest.LogCaptureFixture) -> None:
     pool = make_pool(60, 3)
     with ray_in_this_process():
-        holders = rows_of(Surrogate(pool.features, 3, basis_size=10, storage=RayStorage(3))).holders
+        rows = rows_of(Surrogate(pool.features, 3, basis_size=10, storage=RayStorage(3)))
+        note, states = rows.holders._note_slow, rows.holders.states
         for _ in range(SLOW_ROUNDS + 3):
-            holders._note_slow({0: 0.01, 1: 0.9, 2: 0.02})
-        assert [state.is_slow for state in holders.states] == [False, True, False]
+            note({0: 0.01, 1: 0.9, 2: 0.02})
+        assert [state.is_slow for state in states] == [False, True, False]
         assert [line for line in caplog.messages if "slow" in line] == [
             "the block of rows 20 to 39 is slow: 0.90 s where the others take 0.01 s; everybody waits for it"
         ]
-        holders._note_slow({0: 0.01, 1: 0.02, 2: 0.02})
-        assert not holders.states[1].is_slow
+        assert rows.slow_or_lost() == [
+            "the block of rows 20 to 39 has been slow for 5 rounds: 0.90 s where the others take 0.01 s"
+        ]
+        for _ in range(2):
+            note({0: 0.01, 1: 1.9, 2: 0.02})
+        assert "slow for 10 rounds: 1.90 s" in rows.slow_or_lost()[0]
+        note({0: 0.01, 1: 0.02, 2: 0.02})
+        assert not states[1].is_slow
+        assert rows.slow_or_lost() == []
+
+
+def test_a_block_that_does_not_answer_is_named_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = make_pool(60, 3)
+    with ray_in_this_process() as process:
+        rows = rows_of(Surrogate(pool.features, 3, basis_size=10, storage=RayStorage(3)))
+        rows.row_sum()
+        seen: list[list[str]] = []
+
+        def wait(calls: list[Any], **_: Any) -> tuple[list[Any], list[Any]]:
+            """All but the last one answer; that takes half a minute, as the clock says."""
+            seen.append(rows.slow_or_lost())
+            return (calls[:-1], calls[-1:]) if len(seen) < 3 else (calls, [])
+
+        clock = iter(range(0, 1000, 15))
+        monkeypatch.setattr(process, "wait", wait)
+        monkeypatch.setattr(holders, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+        monkeypatch.setattr(holders, "check_reachable", lambda _: None)
+        rows.row_sum()
+        line = (
+            "the block of rows 40 to 59 on 10.0.0.3 has not answered for {} seconds; if it was lost, it waits for a "
+            "machine"
+        )
+        assert seen == [[], [line.format(15)], [line.format(30)]]
+        assert rows.slow_or_lost() == []
 
 
 def test_a_set_up_goes_on_from_what_its_folder_holds(tmp_path: Path) -> None:
@@ -193,8 +228,7 @@ def test_a_pool_on_ray_goes_on_when_a_worker_is_killed(caplog: pytest.LogCapture
         for s in (ours, here):
             s.tell(row, pool.labels[row])
         if turn == 10:
-            machine = rows_of(ours).status()[1].machine
-            os.kill(int(machine.rpartition(" ")[2]), signal.SIGKILL)
+            os.kill(rows_of(ours).status()[1].process, signal.SIGKILL)
     assert all(one == other for one, other in asked)
     assert [state.restarts for state in rows_of(ours).status()] == [0, 1, 0]
     assert "the block of rows 1,000 to 1,999 on" in caplog.text

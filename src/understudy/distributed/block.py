@@ -53,6 +53,8 @@ class Message:
 class Reply:
     answer: Any  # a parcel, or `OUT_OF_STEP`
     seconds: float
+    machine: str
+    process: int
 
 
 class Block:
@@ -62,6 +64,7 @@ class Block:
         check_versions(plan.wanted, versions())
         torch.set_num_threads(plan.threads)
         self.plan, self.device = plan, torch.device("cuda" if plan.on_gpu else "cpu")
+        self.machine: str = ray_library().util.get_node_ip_address()
         self.rows: Rows | None = None
         self.count = 0  # of the orders carried out
         self.shared: dict[Any, Parcel] = {}
@@ -100,9 +103,12 @@ class Block:
                 self._carry_out(name, parcel, steps)
             self.count = message.after
         elif self.count != message.after:
-            return Reply(OUT_OF_STEP, time.perf_counter() - started)
+            return self._reply(OUT_OF_STEP, started)
         answer = getattr(self._made(), message.question)(*self._open(message.arguments))
-        return Reply(pack(answer), time.perf_counter() - started)
+        return self._reply(pack(answer), started)
+
+    def _reply(self, answer: Any, started: float) -> Reply:
+        return Reply(answer, time.perf_counter() - started, self.machine, os.getpid())
 
     def _made(self) -> Rows:
         assert self.rows is not None
@@ -174,10 +180,6 @@ class Block:
         for array in parcel.arrays:
             state.update(np.ascontiguousarray(array).tobytes())
         return state.hexdigest()
-
-    def where(self) -> tuple[str, int]:
-        """The machine and the process."""
-        return ray_library().util.get_node_ip_address(), os.getpid()
 
 
 def _fetch(place: Any) -> Parcel:

@@ -28,8 +28,10 @@ SECONDS_BETWEEN_LOOKS: Final = 2.0  # whether the cluster is there yet
 SLOW_FACTOR: Final = 3.0  # times as long as the others in the middle
 SLOW_SECONDS: Final = 0.1  # and so much longer: less than that nobody feels
 SLOW_ROUNDS: Final = 5  # in a row, before a block is called slow
+SAID_ROUNDS: Final = {SLOW_ROUNDS * 2**doublings for doublings in range(20)}  # at which it is said how slow it is
 BYTES_INLINE: Final = 2**16  # of a parcel; a larger one is put into the store, where all workers of a machine share it
 TASKS_AHEAD: Final = 2  # per worker
+ROUNDS_SHOWN: Final = 20  # for which it is said that a block was lost, once it is back
 
 logger = logging.getLogger(__name__)
 
@@ -40,18 +42,51 @@ class BlockStatus:
 
     first: int
     rows: int
-    machine: str = ""
+    machine: str = ""  # that it last answered from, and the process there
+    process: int = 0
     seconds: float = 0.0  # that its last answer took
     slow_rounds: int = 0
+    how_slow: str = ""  # as it was when that was last said
     restarts: int = 0
+    is_being_made: bool = False  # after it was lost
+    lost_on: str = ""
+    waited: float = 0.0  # seconds that its answer has been missing, where that is long
+    rounds_to_show: int = 0  # for which it is still said that it was lost
+
+    def __len__(self) -> int:
+        return self.rows
 
     @property
     def is_slow(self) -> bool:
         return self.slow_rounds >= SLOW_ROUNDS
 
+    @property
+    def trouble(self) -> str | None:
+        """What holds up whoever waits for an item, in a line; None where nothing does."""
+        where = self._named(self.machine)
+        if self.is_being_made:
+            return f"{where} was lost and is being made again; labels are safe"
+        if self.waited:
+            return f"{where} has not answered for {self.waited:.0f} seconds; if it was lost, it waits for a machine"
+        if self.how_slow:
+            return f"{where} {self.how_slow}"
+        if self.rounds_to_show:
+            return f"{self._named(self.lost_on)} was lost and has been made again on {self.machine}; no label was lost"
+        return None
+
+    def note_answer(self, machine: str, process: int) -> None:
+        self.machine, self.process = machine, process
+        if self.is_being_made:
+            self.is_being_made, self.rounds_to_show = False, ROUNDS_SHOWN
+        elif self.rounds_to_show:
+            self.rounds_to_show -= 1
+
     def __str__(self) -> str:
-        where = f" on {self.machine}" if self.machine else ""
-        return f"the block of rows {self.first:,} to {self.first + self.rows - 1:,}{where}"
+        return self._named(f"{self.machine}, process {self.process}" if self.machine else "")
+
+    def _named(self, where: str) -> str:
+        block = f"the block of rows {self.first:,} to {self.first + self.rows - 1:,}"
+        return f"{block} on {where}" if where else block
 
 
 @dataclass(frozen=True)
@@ -108,6 +143,8 @@ class Holders:
 
     def ask(self, question: str, parcels: Mapping[int, Any]) -> list[Parcel]:
         """The answers of these blocks, in their order; they work at the same time."""
+        if not self.ray.is_initialized():  # Ray would start another cluster for whoever asks
+            self._require_cluster()
 
         def send(number: int, anew: bool = False) -> Any:
             log = self.logs[number]
@@ -120,10 +157,12 @@ class Holders:
             if reply.answer == OUT_OF_STEP:
                 state = self.states[number]
                 state.restarts += 1
+                state.is_being_made, state.lost_on = True, state.machine
                 logger.warning("%s was lost; it is made again and told the %s orders since the last training", state,
                                f"{len(self.logs[number].all):,}")  # fmt: skip
                 return send(number, anew=True)
             self.logs[number].note_sent()
+            self.states[number].note_answer(reply.machine, reply.process)
             return None
 
         replies = self._gather({number: send(number) for number in parcels}, accept)
@@ -163,6 +202,7 @@ class Holders:
                 ready, late = self.ray.wait(list(waiting), num_returns=len(waiting), timeout=SECONDS_BETWEEN_LOOKS)
             for call in ready:
                 number = waiting.pop(call)
+                self.states[number].waited = 0.0
                 reply = self._result(number, call)
                 next_call = None if accept is None else accept(number, reply)
                 if next_call is None:
@@ -211,6 +251,7 @@ class Holders:
         """Say which blocks have not answered, and why that may be."""
         takes = f"{self.resources.cpus:g} CPU" + (f" and {self.resources.gpus:g} GPU" if self.resources.gpus else "")
         for number in late:
+            self.states[number].waited = waited
             logger.warning("%s has not answered for %.0f seconds; if it was lost, it waits for a machine with %s",
                            self.states[number], waited, takes)  # fmt: skip
 
@@ -230,19 +271,21 @@ class Holders:
     def _note_slow(self, seconds: Mapping[int, float]) -> None:
         for number, took in seconds.items():
             state, others = self.states[number], [other for i, other in seconds.items() if i != number]
-            state.seconds = took
             usual = median(others) if others else took
+            state.seconds = took
             if took <= SLOW_FACTOR * usual + SLOW_SECONDS:
-                state.slow_rounds = 0
+                state.slow_rounds, state.how_slow = 0, ""
                 continue
             state.slow_rounds += 1
+            if state.slow_rounds in SAID_ROUNDS:  # not at every round: whoever reads it should not have to do so again
+                state.how_slow = (
+                    f"has been slow for {state.slow_rounds} rounds: {took:.2f} s where the others take {usual:.2f} s"
+                )
             if state.slow_rounds == SLOW_ROUNDS:
                 logger.warning("%s is slow: %.2f s where the others take %.2f s; everybody waits for it", state, took,
                                usual)  # fmt: skip
 
-    def find_machines(self) -> None:
-        """Note on which machine each block lies."""
-        for number, (machine, process) in self._gather(
-            {number: actor.where.remote() for number, actor in enumerate(self.actors)}
-        ).items():
-            self.states[number].machine = f"{machine}, process {process}"
+    @property
+    def troubles(self) -> list[str]:
+        """What holds up whoever waits for an item, a line for each such block. From any thread, at any time."""
+        return [trouble for state in self.states if (trouble := state.trouble) is not None]

@@ -7,7 +7,6 @@ with it to all blocks at once, so a label costs one round. No block needs more f
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,16 +34,6 @@ from understudy.experiments.run import versions
 CPU: Final = torch.device("cpu")
 
 
-@dataclass
-class Lying:
-    """What the driver knows of a block."""
-
-    rows: int
-
-    def __len__(self) -> int:
-        return self.rows
-
-
 class RemoteRows(SplitRows):
     """A pool whose blocks lie on a cluster."""
 
@@ -52,7 +41,7 @@ class RemoteRows(SplitRows):
         self.options, self.holders, self.n_basis = options, holders, n_basis
         self.device, self.dtype = device, options.torch_dtype
         self.n_classes, self.is_recordable = 0, False
-        self.blocks: Any = [Lying(state.rows) for state in holders.states]
+        self.blocks: Any = holders.states  # as long as the rows are that lie there
         self._count()
 
     def _order(self, name: str, arguments: Mapping[int, tuple[Any, ...]]) -> None:
@@ -60,7 +49,7 @@ class RemoteRows(SplitRows):
         for number, given in arguments.items():
             self.holders.order(number, self._note(name, given, packed[number]))
             if name == "extend":
-                self.blocks[number].rows += len(given[1])
+                self.holders.states[number].rows += len(given[1])
 
     def _ask(self, name: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
         return [unpack(answer, self.device) for answer in self.holders.ask(name, self._packed(arguments))]
@@ -90,9 +79,11 @@ class RemoteRows(SplitRows):
         )
 
     def status(self) -> list[BlockStatus]:
-        """How the blocks are doing: where they lie, how long they take, how often they were lost."""
-        self.holders.find_machines()
+        """How the blocks are doing: where they lay when last asked, how long they took, how often they were lost."""
         return self.holders.states
+
+    def slow_or_lost(self) -> list[str]:
+        return self.holders.troubles
 
 
 class RemoteFeatures(Features):

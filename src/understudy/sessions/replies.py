@@ -177,6 +177,7 @@ class Status:
     disputed: int = 0  # items on which people differ and nobody has decided; the majority's label counts meanwhile
     items_news: ItemsNews | None = None  # the last time that items joined
     joining: Joining | None = None  # new items on their way
+    slow_or_lost: list[str] = field(default_factory=list)  # blocks of the pool on a cluster, to owners; a line each
 
 
 @dataclass(frozen=True)
