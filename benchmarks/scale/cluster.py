@@ -8,7 +8,7 @@
     python benchmarks/scale/cluster.py plan MODEL --rows 1000000000 --memory 256 --machine-cores 32 --price 2.5
 
 `kills`: two simulated machines, three workers killed at random moments; are the same rows asked for as in this process,
-by one annotator and in a session of two? `overhead`: what does a label cost, and where does the time go? `setup`: time,
+by one annotator and in a session of two? `overhead`: what does a label cost, and where does the time go? Sizes that are measured later are added to the same FILE. `setup`: time,
 and the memory of this process, which reads no features. `grid`: a comparison in one process, in one a core, and on Ray.
 `model`: the cost of a label by rows a block, fitted to what `overhead` measured. `plan`: by that model, the
 machines for a pool, the seconds a label takes there, and what they cost an hour.
@@ -224,7 +224,9 @@ def overhead(args: argparse.Namespace) -> list[dict[str, Any]]:
             for blocks in args.blocks:
                 there = Surrogate(X, CLASSES, basis=basis, width=1.0, storage=RayStorage(blocks)).anchor(probs, [])
                 torch.set_num_threads(min(blocks, os.cpu_count() or 1))  # as many as the blocks have together
-                found.append({"rows": n, "blocks": blocks, "basis": args.basis, **_compare(here, there, args.labels)})
+                compared = _compare(here, there, args.labels)
+                about = {"rows": n, "blocks": blocks, "basis": args.basis, "labels": args.labels}
+                found.append({**about, "load": os.getloadavg()[0], **compared})
                 print(json.dumps(found[-1]))
                 del there
     return found
@@ -459,6 +461,13 @@ def main() -> None:
         "what": args.what, "cores": os.cpu_count(), "load_before": load, "load_after": os.getloadavg(),
         "processor": platform.processor() or platform.machine(), "torch": torch.__version__, "ray": ray.__version__,
     }  # fmt: skip
+    if args.what == "overhead" and args.out is not None and args.out.exists():  # measured a piece at a time
+        before = json.loads(args.out.read_text())["found"]
+        again = {(one["rows"], one["blocks"]) for one in found}
+        found = sorted(
+            [*(one for one in before if (one["rows"], one["blocks"]) not in again), *found],
+            key=lambda one: (one["rows"], one["blocks"]),
+        )
     text = json.dumps({**about, "found": found}, indent=1)
     print(text)
     if args.out is not None:

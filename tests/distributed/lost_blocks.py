@@ -9,7 +9,7 @@ import pytest
 
 from tests.distributed.one_process import ray_in_this_process
 from tests.sessions.small_projects import copied, opened
-from understudy.distributed.block import Block, Message, Reply
+from understudy.distributed.block import Block, Message, Sealed, unseal
 from understudy.distributed.remote_rows import RayStorage, RemoteRows
 from understudy.sessions.people import Role
 from understudy.sessions.session import Session
@@ -34,10 +34,11 @@ def lost_block(session: Session, number: int) -> Iterator[threading.Event]:
     """Lose a block. It is made again when the event is set."""
     may_go_on, follow = threading.Event(), Block.follow
 
-    def wait_before_it_is_made(block: Block, message: Message) -> Reply:
+    def wait_before_it_is_made(block: Block, sealed: Sealed) -> Sealed:
+        message: Message = unseal(sealed)
         if message.anew:
             may_go_on.wait()
-        return follow(block, message)
+        return follow(block, sealed)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Block, "follow", wait_before_it_is_made)

@@ -99,8 +99,8 @@ class OneProcess:
         Place.store[place.number] = dumped(value)
         return place
 
-    def get(self, place: Place) -> Any:
-        return ray_get(place)
+    def get(self, place: Place | list[Place]) -> Any:
+        return [ray_get(each) for each in place] if isinstance(place, list) else ray_get(place)
 
     def wait(self, calls: Sequence[Place], **_: Any) -> tuple[list[Place], list[Place]]:
         return list(calls), []

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
@@ -40,7 +40,7 @@ class BlockPlan:
 class Message:
     """Orders that bring a block from one count of orders to another, and a question. `anew`: from nothing."""
 
-    sources: Sequence[Source]  # where its features are found
+    sources: Sequence[Source] | None  # where its features are found, if it does not know
     before: int
     orders: Sequence[tuple[str, Any, int]]
     after: int
@@ -55,6 +55,23 @@ class Reply:
     seconds: float
     machine: str
     process: int
+
+
+Sealed: TypeAlias = "bytes | Any"
+
+
+def seal(message: "Message | Reply", *parcels: Any) -> Sealed:
+    """A message as it is sent, with these parcels in it: as bytes, if it is small and nothing lies in the store.
+
+    Ray takes bytes as they are. For anything else it calls a pickler of its own, which takes longer than the call.
+    """
+    if all(parcel is None or (isinstance(parcel, Parcel) and parcel.is_plain) for parcel in parcels):
+        return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    return message
+
+
+def unseal(sealed: Sealed) -> Any:
+    return pickle.loads(sealed) if isinstance(sealed, bytes) else sealed
 
 
 class Block:
@@ -91,10 +108,12 @@ class Block:
 
     # -- the rows -----------------------------------------------------------------------------------------
 
-    def follow(self, message: Message) -> Reply:
+    def follow(self, sealed: Sealed) -> Sealed:
         """Carry out orders, unless they were carried out before, and answer the question."""
         started = time.perf_counter()
-        self._look_at(message.sources)
+        message: Message = unseal(sealed)
+        if message.sources is not None:
+            self._look_at(message.sources)
         if message.anew:
             self.rows, self.count = None, message.before
         if self.count == message.before:
@@ -103,12 +122,13 @@ class Block:
                 self._carry_out(name, parcel, steps)
             self.count = message.after
         elif self.count != message.after:
-            return self._reply(OUT_OF_STEP, started)
+            return self._reply(OUT_OF_STEP, None, started)
         answer = getattr(self._made(), message.question)(*self._open(message.arguments))
-        return self._reply(pack(answer), started)
+        parcel = pack(answer)
+        return self._reply(parcel, parcel, started)
 
-    def _reply(self, answer: Any, started: float) -> Reply:
-        return Reply(answer, time.perf_counter() - started, self.machine, os.getpid())
+    def _reply(self, answer: Any, parcel: Parcel | None, started: float) -> Sealed:
+        return seal(Reply(answer, time.perf_counter() - started, self.machine, os.getpid()), parcel)
 
     def _made(self) -> Rows:
         assert self.rows is not None
