@@ -8,10 +8,11 @@
     python benchmarks/scale/cluster.py plan MODEL --rows 1000000000 --memory 256 --machine-cores 32 --price 2.5
 
 `kills`: two simulated machines, three workers killed at random moments; are the same rows asked for as in this process,
-by one annotator and in a session of two? `overhead`: what does a label cost, and where does the time go? Sizes that are measured later are added to the same FILE. `setup`: time,
-and the memory of this process, which reads no features. `grid`: a comparison in one process, in one a core, and on Ray.
-`model`: the cost of a label by rows a block, fitted to what `overhead` measured. `plan`: by that model, the
-machines for a pool, the seconds a label takes there, and what they cost an hour.
+by one annotator and in a session of two? `overhead`: what does a label cost, and where does the time go? Sizes that are
+measured later are added to the same FILE. `setup`: time, and the memory of this process, which reads no features.
+`grid`: a comparison in one process, in one a core, and on Ray. `model`: the cost of a label by rows a block, fitted to
+what `overhead` measured. `plan`: by that model, the machines for a pool, the seconds a label takes there, and what they
+cost an hour.
 """
 
 import argparse
@@ -47,6 +48,7 @@ from understudy.sessions.session import Session
 
 STORE_BYTES = 400 * 10**6
 CLASSES = 10
+SECONDS_BETWEEN_LABELS = 5.0  # of one person
 TAUGHT = 12  # labels, in the session of `kills`
 SHARE_OF_MEMORY = 0.7  # of a machine that blocks may fill
 
@@ -429,8 +431,9 @@ def plan(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "rows": n, "basis": k, "bytes_a_row": bytes_a_row, "machines": machines, "blocks": blocks,
         "seconds_a_label": (fitted["round_ms"] + fitted["block_ms"] * blocks + a_row * n / blocks) / 1e3,
-        "driver_gb": n * (3 + 8 * CLASSES) / 1e9, "price_an_hour": machines * args.price,
-        "labels_an_hour_for_one_person_at_5_s": 720,
+        "driver_gb": n * (3 + 8 * CLASSES) / 1e9, "memory_gb": n * bytes_a_row / 1e9,
+        "machines_while_a_model_is_taken_over": 2 * machines, "price_an_hour": machines * args.price,
+        "price_a_label_of_one_person": machines * args.price * SECONDS_BETWEEN_LABELS / 3600,
     }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from understudy.core.options import Method
 from understudy.core.protocol import RowStorage
 from understudy.core.split_rows import InMemory
 from understudy.distributed import holders
+from understudy.distributed.block import Block
 from understudy.distributed.holders import SLOW_ROUNDS
 from understudy.distributed.remote_rows import RayStorage, RemoteRows
 
@@ -103,6 +104,23 @@ def rows_of(s: Surrogate) -> RemoteRows:
     rows = s.parts.rows
     assert isinstance(rows, RemoteRows)
     return rows
+
+
+def test_what_a_label_sends_to_a_block_is_one_call_with_a_few_bytes() -> None:
+    pool, sent = make_pool(60, 3), []
+    with ray_in_this_process(), pytest.MonkeyPatch.context() as patch:
+        s = Surrogate(pool.features, 3, basis_size=10, storage=RayStorage(2)).anchor(pool.probs, [0])
+        s.tell(s.ask(), [1])
+        follow = Block.follow
+
+        def note(block: Block, sealed: Any) -> Any:
+            reply = follow(block, sealed)
+            sent.append((type(sealed), type(reply), len(sealed) < 5000, len(reply) < 5000))
+            return reply
+
+        patch.setattr(Block, "follow", note)
+        s.tell(s.ask(), [2])
+    assert sent == [(bytes, bytes, True, True)] * 2, "one for each block"
 
 
 def test_a_cluster_that_is_gone_is_a_line() -> None:
