@@ -37,5 +37,5 @@ def scale_h(s: Surrogate, factor: float, rows: list[int] | None = None) -> None:
         if holders is None:
             scale(block, here)
         else:
-            holders.actors[number].change(partial(scale, here=here))
+            holders.actors[number].change(holders.number, partial(scale, here=here))
         first += len(block)

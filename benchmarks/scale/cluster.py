@@ -27,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ from understudy.sessions.session import Session
 STORE_BYTES = 400 * 10**6
 CLASSES = 10
 SECONDS_BETWEEN_LABELS = 5.0  # of one person
+TURNS = 20
 TAUGHT = 12  # labels, in the session of `kills`
 SHARE_OF_MEMORY = 0.7  # of a machine that blocks may fill
 
@@ -217,7 +219,7 @@ def _answer(session: Session, name: str, key: str) -> int:
 
 
 def overhead(args: argparse.Namespace) -> list[dict[str, Any]]:
-    found = []
+    found = {(one["rows"], one["blocks"]): one for one in args.earlier}
     with tempfile.TemporaryDirectory() as scratch, one_machine(2 * max(args.blocks)):
         for n in args.rows:
             X, probs = make_features(n, 64, Path(scratch) / f"{n}.npy"), make_probs(n)
@@ -225,17 +227,19 @@ def overhead(args: argparse.Namespace) -> list[dict[str, Any]]:
             here = Surrogate(X, CLASSES, basis=basis, width=1.0).anchor(probs, [])
             for blocks in args.blocks:
                 there = Surrogate(X, CLASSES, basis=basis, width=1.0, storage=RayStorage(blocks)).anchor(probs, [])
-                torch.set_num_threads(min(blocks, os.cpu_count() or 1))  # as many as the blocks have together
-                compared = _compare(here, there, args.labels)
+                compared = _compare(here, there, args.labels, min(blocks, os.cpu_count() or 1))
                 about = {"rows": n, "blocks": blocks, "basis": args.basis, "labels": args.labels}
-                found.append({**about, "load": os.getloadavg()[0], **compared})
-                print(json.dumps(found[-1]))
+                found[n, blocks] = {**about, "load": os.getloadavg()[0], **compared}
+                print(json.dumps(found[n, blocks]), flush=True)
                 del there
-    return found
+    return [found[key] for key in sorted(found)]
 
 
-def _compare(here: Surrogate, there: Surrogate, labels: int) -> dict[str, float]:
-    """Ask and tell here and there in turn, and count where the time there goes."""
+def _compare(here: Surrogate, there: Surrogate, labels: int, threads: int) -> dict[str, float]:
+    """Ask and tell here, with as many threads as the blocks have together, and there; and where the time there goes.
+
+    In turns of 20, since threads that have just computed here hold a core for a moment longer.
+    """
     holders = rows_of(there).holders
     ask, spent = holders.ask, {"rounds": 0.0, "asking": 0.0, "blocks": 0.0}
 
@@ -248,15 +252,17 @@ def _compare(here: Surrogate, there: Surrogate, labels: int) -> dict[str, float]
         return answers
 
     times: dict[str, list[float]] = {"local": [], "ray": []}
-    for turn in range(labels + 10):
-        if turn == 10:
+    for turn in range(0, labels + TURNS, TURNS):
+        if turn == TURNS:
             times = {"local": [], "ray": []}
             holders.ask = counted  # type: ignore[method-assign]
-        for name, s in (("local", here), ("ray", there)):
-            started = time.perf_counter()
-            (row,) = s.ask()
-            s.tell([row], [int(row) % CLASSES])
-            times[name].append(time.perf_counter() - started)
+        for name, s, own in (("local", here, threads), ("ray", there, 1)):
+            torch.set_num_threads(own)
+            for _ in range(TURNS):
+                started = time.perf_counter()
+                (row,) = s.ask()
+                s.tell([row], [int(row) % CLASSES])
+                times[name].append(time.perf_counter() - started)
     holders.ask = ask  # type: ignore[method-assign]
     empty = []
     for _ in range(100):
@@ -283,13 +289,16 @@ def _compare(here: Surrogate, there: Surrogate, labels: int) -> dict[str, float]
 def setup(args: argparse.Namespace) -> dict[str, Any]:
     """In a process of its own each, so that the peak is that of one of them."""
     n, size = args.rows[0], f"{args.rows[0]} x {args.columns}"
-    found: dict[str, Any] = {"rows": size, "blocks": args.blocks[0], "basis": args.basis}
+    about = {"rows": size, "blocks": args.blocks[0], "basis": args.basis}
+    found: dict[str, Any] = {**(args.earlier or {}), **about}
+    storages: dict[str, RowStorage] = {"local": InMemory(), "ray": RayStorage(args.blocks[0])}
     with tempfile.TemporaryDirectory(dir=args.scratch) as scratch:
         path = Path(scratch) / "features.npy"
         make_features(n, args.columns, path)
-        found["local"] = _in_a_process(lambda: _set_up(path, args.basis, InMemory()))
-        found["ray"] = _in_a_process(lambda: _set_up(path, args.basis, RayStorage(args.blocks[0])))
-    found["same_width"] = found["local"]["width"] == found["ray"]["width"]
+        for name in args.only or storages:
+            found[name] = _in_a_process(partial(_set_up, path, args.basis, storages[name]))
+    if storages.keys() <= found.keys():
+        found["same_width"] = found["local"]["width"] == found["ray"]["width"]
     return found
 
 
@@ -443,6 +452,7 @@ def main() -> None:
     parser.add_argument("measured", type=Path, nargs="?", help="what `overhead` wrote, or `model`")
     parser.add_argument("--rows", type=int, nargs="+", default=[20_000])
     parser.add_argument("--blocks", type=int, nargs="+", default=[4])
+    parser.add_argument("--only", nargs="+", choices=["local", "ray"], help="of `setup`; the other is added later")
     parser.add_argument("--columns", type=int, default=256)
     parser.add_argument("--basis", type=int, default=256)
     parser.add_argument("--labels", type=int, default=200)
@@ -455,7 +465,10 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
+    args.earlier = []
     load = os.getloadavg()
+    if args.what in ("overhead", "setup") and args.out is not None and args.out.exists():  # measured a piece at a time
+        args.earlier = json.loads(args.out.read_text())["found"]
     work: dict[str, Callable[[argparse.Namespace], Any]] = {
         "kills": kills, "overhead": overhead, "setup": setup, "grid": grid, "model": model, "plan": plan,
     }  # fmt: skip
@@ -464,13 +477,6 @@ def main() -> None:
         "what": args.what, "cores": os.cpu_count(), "load_before": load, "load_after": os.getloadavg(),
         "processor": platform.processor() or platform.machine(), "torch": torch.__version__, "ray": ray.__version__,
     }  # fmt: skip
-    if args.what == "overhead" and args.out is not None and args.out.exists():  # measured a piece at a time
-        before = json.loads(args.out.read_text())["found"]
-        again = {(one["rows"], one["blocks"]) for one in found}
-        found = sorted(
-            [*(one for one in before if (one["rows"], one["blocks"]) not in again), *found],
-            key=lambda one: (one["rows"], one["blocks"]),
-        )
     text = json.dumps({**about, "found": found}, indent=1)
     print(text)
     if args.out is not None:

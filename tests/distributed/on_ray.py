@@ -33,12 +33,12 @@ class Host:
     def call(self, number: int, name: str, *arguments: Any) -> Any:
         return getattr(self.blocks[number], name)(*arguments)
 
-    def look(self, number: int) -> Rows:
-        rows: Rows = self.blocks[number].rows
+    def look(self, number: int, copy: int) -> Rows:
+        rows: Rows = self.blocks[number].copies[copy].rows
         return rows
 
-    def change(self, number: int, function: Callable[[Rows], None]) -> None:
-        function(self.blocks[number].rows)
+    def change(self, number: int, copy: int, function: Callable[[Rows], None]) -> None:
+        function(self.look(number, copy))
 
     def drop(self, number: int) -> None:
         del self.blocks[number]
@@ -52,13 +52,13 @@ class Handle:
         host.make.remote(number, kind, *given)
         weakref.finalize(self, host.drop.remote, number)
 
-    def look(self) -> Rows:
-        """A copy of its rows."""
-        rows: Rows = ray.get(self.host.look.remote(self.number))
+    def look(self, copy: int) -> Rows:
+        """Its rows as they are now."""
+        rows: Rows = ray.get(self.host.look.remote(self.number, copy))
         return rows
 
-    def change(self, function: Callable[[Rows], None]) -> None:
-        ray.get(self.host.change.remote(self.number, function))
+    def change(self, copy: int, function: Callable[[Rows], None]) -> None:
+        ray.get(self.host.change.remote(self.number, copy, function))
 
     def __getattr__(self, name: str) -> Any:
         return SimpleNamespace(remote=lambda *arguments: self.host.call.remote(self.number, name, *arguments))

@@ -4,8 +4,10 @@ Everything but Ray itself is then the same, and a test of the engine takes no lo
 """
 
 import pickle
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +24,7 @@ class Place:
     """Where something was put; in a pickle it stays the same place."""
 
     store: dict[int, bytes] = {}  # noqa: RUF012
+    numbers = count()
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -38,33 +41,38 @@ class Actor:
 
     def __init__(self, make: Callable[[], Any], process: "OneProcess") -> None:
         self.make, self.process = make, process
+        self.turn = threading.RLock()  # it answers one call after another, whatever threads they come from
         self.lose()
 
     def lose(self) -> None:
         self.object = self.make()
 
-    def look(self) -> Rows:
-        rows: Rows = self.object.rows
+    def look(self, copy: int) -> Rows:
+        rows: Rows = self.object.copies[copy].rows
         return rows
 
-    def change(self, function: Callable[[Rows], None]) -> None:
-        function(self.look())
+    def change(self, copy: int, function: Callable[[Rows], None]) -> None:
+        function(self.look(copy))
 
     def __getattr__(self, name: str) -> Any:
         def remote(*arguments: Any) -> Place:
             sent = dumped(tuple(ray_get(each) for each in arguments))
-            fate = self.process.fate()
-            if fate == "before":
-                self.lose()
-            answer = getattr(self.object, name)(*pickle.loads(sent))
-            if fate == "after":  # the answer is lost with the actor, and Ray sends the call once more
-                self.lose()
-                answer = getattr(self.object, name)(*pickle.loads(sent))
-            elif fate == "twice":
-                answer = getattr(self.object, name)(*pickle.loads(sent))
-            return self.process.put(answer)
+            with self.turn:
+                return self.process.put(self._answer(name, sent))
 
         return SimpleNamespace(remote=remote)
+
+    def _answer(self, name: str, sent: bytes) -> Any:
+        fate = self.process.fate()
+        if fate == "before":
+            self.lose()
+        answer = getattr(self.object, name)(*pickle.loads(sent))
+        if fate == "after":  # the answer is lost with the actor, and Ray sends the call once more
+            self.lose()
+            answer = getattr(self.object, name)(*pickle.loads(sent))
+        elif fate == "twice":
+            answer = getattr(self.object, name)(*pickle.loads(sent))
+        return answer
 
 
 def dumped(value: Any) -> bytes:
@@ -95,7 +103,7 @@ class OneProcess:
         return lambda kind: SimpleNamespace(remote=lambda *given: Actor(lambda: kind(*given), self))
 
     def put(self, value: Any) -> Place:
-        place = Place(len(Place.store))
+        place = Place(next(Place.numbers))
         Place.store[place.number] = dumped(value)
         return place
 
@@ -130,4 +138,4 @@ def ray_in_this_process(faults: float = 0.0, seed: int = 0) -> Iterator[OneProce
 def local_blocks(rows: Any) -> list[Rows]:
     """The blocks of `RemoteRows` as they are, brought up to date: themselves in this process, copies on Ray."""
     rows.row_sum()
-    return [actor.look() for actor in rows.holders.actors]
+    return [actor.look(rows.holders.number) for actor in rows.holders.actors]

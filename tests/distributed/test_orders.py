@@ -18,7 +18,7 @@ from understudy.distributed.orders import (
 )
 
 OTHERS = {"make", "restore"}
-NAMES = sorted(MASKS | STEPS | MEASURES | KEEPING | ANCHORS | RESTARTS | OTHERS | {"lie_at"} - {"pass_turns"})
+NAMES = sorted((MASKS | STEPS | MEASURES | KEEPING | ANCHORS | RESTARTS | OTHERS | {"lie_at"}) - {"pass_turns"})
 
 
 def literal(orders: Sequence[Order]) -> list[tuple[str, object]]:
@@ -36,7 +36,8 @@ def literal(orders: Sequence[Order]) -> list[tuple[str, object]]:
             gone = OF_A_TRAINING
         kept = [each for each in kept if each.name not in gone]
         if order.name in ANCHORS:
-            kept = [Order("extend", each.once_trained) if each.name == "extend" else each for each in kept]
+            after = [Order("extend", each.once_trained, once_trained=each.once_trained) for each in kept]
+            kept = [new if each.name == "extend" else each for each, new in zip(kept, after, strict=True)]
         kept.append(order)
     return [(order.name, order.parcel) for order in kept]
 

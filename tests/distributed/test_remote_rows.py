@@ -1,5 +1,6 @@
 """Rows on workers are the rows of this process: the same picks and numbers, whatever befalls the workers."""
 
+import gc
 import logging
 import os
 import signal
@@ -121,6 +122,30 @@ def test_what_a_label_sends_to_a_block_is_one_call_with_a_few_bytes() -> None:
         patch.setattr(Block, "follow", note)
         s.tell(s.ask(), [2])
     assert sent == [(bytes, bytes, True, True)] * 2, "one for each block"
+
+
+def test_a_copy_has_the_same_workers_and_is_forgotten_with_its_surrogate() -> None:
+    pool = make_pool(80, 3)
+
+    def begun(storage: RowStorage) -> Surrogate:
+        s = Surrogate(pool.features[:60], 3, basis=pool.features[:10], width=1.0, storage=storage)
+        s.anchor(pool.probs[:60], [0])
+        return s.tell(s.ask(), [1])
+
+    with ray_in_this_process():
+        s, twin = begun(RayStorage(2)), begun(InMemory(2))
+        other, actors = s.copy(), rows_of(s).holders.actors
+        other.extend(pool.features[60:], pool.probs[60:])
+        other.tell(other.ask(2), [0, 2])
+        actors[0].lose()  # both are made again, each as it was
+        assert rows_of(other).holders.actors is actors
+        np.testing.assert_array_equal(s.ask(3), twin.ask(3))
+        assert len(other.ask(60)) == 60, "some of those that the other does not have"
+        assert [len(actor.object.copies) for actor in actors] == [2, 2]
+        del other
+        gc.collect()
+        s.ask()
+        assert [len(actor.object.copies) for actor in actors] == [1, 1]
 
 
 def test_a_cluster_that_is_gone_is_a_line() -> None:

@@ -6,12 +6,14 @@ it is out of step, and is told the orders it was given since the last training.
 
 import logging
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import cycle
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import count, cycle
 from statistics import median
 from typing import Any, Final
+from weakref import finalize
 
 from understudy.core.kernels import Kernel
 from understudy.distributed.array_files import Source
@@ -88,6 +90,14 @@ class BlockStatus:
         return f"{block} on {where}" if where else block
 
 
+class _Copies:
+    """The copies of rows on the same workers: a number for each that is made, and of which nobody has any more."""
+
+    def __init__(self) -> None:
+        self.numbers = count()
+        self.gone: deque[int] = deque()
+
+
 @dataclass(frozen=True)
 class Resources:
     """What each block takes of a machine, in Ray's terms."""
@@ -120,6 +130,31 @@ class Holders:
         self.states = [BlockStatus(first, stop - first) for first, stop in spans]
         self.address: str = ray.get_runtime_context().gcs_address
         self._shared: tuple[Kernel | None, Any] = (None, None)
+        self._copies = _Copies()
+        self._count_as_copy()
+
+    def copy(self) -> "Holders":
+        """The same workers, with a copy of the rows that goes its own way: what rows share there, copies share, too.
+
+        Other threads may ask the copy while this one is asked; a worker answers one after another.
+        """
+        made = copy(self)
+        made.logs, made.states = [log.copy() for log in self.logs], [replace(state) for state in self.states]
+        made._count_as_copy()
+        for actor in self.actors:
+            actor.copy.remote(self.number, made.number)
+        return made
+
+    def _count_as_copy(self) -> None:
+        """Have a number by which the workers know these rows, until nobody has them any more."""
+        self.number = next(self._copies.numbers)
+        finalize(self, self._copies.gone.append, self.number).atexit = False
+
+    def _forget_copies(self) -> None:
+        """Let the workers forget the rows that nobody has any more."""
+        gone = [self._copies.gone.popleft() for _ in range(len(self._copies.gone))]
+        for actor in self.actors if gone else ():
+            actor.forget.remote(gone)
 
     def __len__(self) -> int:
         return len(self.actors)
@@ -144,13 +179,14 @@ class Holders:
         """The answers of these blocks, in their order; they work at the same time."""
         if not self.ray.is_initialized():  # Ray would start another cluster for whoever asks
             self._require_cluster()
+        self._forget_copies()
 
         def send(number: int, anew: bool = False) -> Any:
             log = self.logs[number]
             orders = [(order.name, order.parcel, order.steps) for order in (log.all if anew else log.waiting)]
             before = 0 if anew else log.sent
             sources = None if before else self.sources[number]
-            message = Message(sources, before, orders, log.given, question, parcels[number], anew)
+            message = Message(self.number, sources, before, orders, log.given, question, parcels[number], anew)
             parts = [parcels[number], *(parcel for _, parcel, _ in orders)]
             return self.actors[number].follow.remote(message if before == 0 else seal(message, *parts))
 

@@ -39,6 +39,13 @@ class OrderLog:
         self.waiting: list[Order] = []
         self.given = self.sent = 0
 
+    def copy(self) -> "OrderLog":
+        """The same orders, for a copy of the block."""
+        made = OrderLog()
+        made.kept, made.waiting = self.kept.copy(), list(self.waiting)
+        made.given, made.sent = self.given, self.sent
+        return made
+
     def add(self, order: Order) -> None:
         self.waiting.append(order)
         self.given += 1
@@ -64,6 +71,11 @@ class _Kept:
         self.orders: dict[int, Order] = {}  # in their order
         self.measures: list[int] = []  # which of them measure
         self.added = 0
+
+    def copy(self) -> "_Kept":
+        made = _Kept()
+        made.orders, made.measures, made.added = dict(self.orders), list(self.measures), self.added
+        return made
 
     def __iter__(self) -> Iterator[Order]:
         return iter(self.orders.values())
