@@ -1,5 +1,7 @@
 """What the local blocks of a surrogate keep, for tests that look at it or disturb it."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -10,7 +12,7 @@ from understudy.core.split_rows import SplitRows
 
 def blocks_of(s: Surrogate) -> list[Rows]:
     rows = s.parts.rows
-    if hasattr(rows, "holders"):  # on workers that are in this process
+    if hasattr(rows, "holders"):  # on workers
         from tests.distributed.one_process import local_blocks
 
         return local_blocks(rows)
@@ -25,8 +27,15 @@ def column(s: Surrogate, name: str) -> Tensor:
 
 def scale_h(s: Surrogate, factor: float, rows: list[int] | None = None) -> None:
     """Disturb what (some) rows carry of their influence, as if rounding had piled up."""
-    first = 0
-    for block in blocks_of(s):
-        here = [row - first for row in (range(len(s)) if rows is None else rows) if 0 <= row - first < len(block)]
+
+    def scale(block: Rows, here: list[int]) -> None:
         block.h[here] *= factor
+
+    first, holders = 0, getattr(s.parts.rows, "holders", None)
+    for number, block in enumerate(blocks_of(s)):
+        here = [row - first for row in (range(len(s)) if rows is None else rows) if 0 <= row - first < len(block)]
+        if holders is None:
+            scale(block, here)
+        else:
+            holders.actors[number].change(holders.number, partial(scale, here=here))
         first += len(block)

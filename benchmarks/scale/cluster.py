@@ -8,10 +8,11 @@
     python benchmarks/scale/cluster.py plan MODEL --rows 1000000000 --memory 256 --machine-cores 32 --price 2.5
 
 `kills`: two simulated machines, three workers killed at random moments; are the same rows asked for as in this process,
-by one annotator and in a session of two? `overhead`: what does a label cost, and where does the time go? `setup`: time,
-and the memory of this process, which reads no features. `grid`: a comparison in one process, in one a core, and on Ray.
-`model`: the cost of a label by rows a block, fitted to what `overhead` measured. `plan`: by that model, the
-machines for a pool, the seconds a label takes there, and what they cost an hour.
+by one annotator and in a session of two? `overhead`: what does a label cost, and where does the time go? Sizes that are
+measured later are added to the same FILE. `setup`: time, and the memory of this process, which reads no features.
+`grid`: a comparison in one process, in one a core, and on Ray. `model`: the cost of a label by rows a block, fitted to
+what `overhead` measured. `plan`: by that model, the machines for a pool, the seconds a label takes there, and what they
+cost an hour.
 """
 
 import argparse
@@ -26,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,9 @@ from understudy.sessions.session import Session
 
 STORE_BYTES = 400 * 10**6
 CLASSES = 10
+SECONDS_BETWEEN_LABELS = 5.0  # of one person
+TURNS = 20
+TAUGHT = 12  # labels, in the session of `kills`
 SHARE_OF_MEMORY = 0.7  # of a machine that blocks may fill
 
 
@@ -106,7 +111,7 @@ def rows_of(s: Surrogate) -> RemoteRows:
 def kill_one(s: Surrogate, rng: np.random.Generator) -> str:
     """Kill the process of one of the blocks; which it was."""
     state = rows_of(s).status()[int(rng.integers(len(rows_of(s).blocks)))]
-    os.kill(int(state.machine.rpartition(" ")[2]), signal.SIGKILL)
+    os.kill(state.process, signal.SIGKILL)
     return str(state)
 
 
@@ -166,13 +171,13 @@ def session_with_kills(scratch: Path, labels: int, rng: np.random.Generator) -> 
         "learner": "quick",
     }
     session = open_session(create_or_open(project=scratch / "taught" / "project", demo=True, device="cpu", **settings))
-    for turn in range(100):
-        if session.record.trainings:
-            break
+    for turn in range(TAUGHT):
         _answer(session, "teacher", f"t{turn}")
-    while not session.record.trainings or session.learning.is_busy:
-        time.sleep(0.1)
+    _wait_for_training(session)
+    session.train()  # of so many labels: the next would come at a hundred times as many
+    _wait_for_training(session)
     session.release("teacher")
+    trainings = len(session.record.trainings)
     session.close()
     moments = set(rng.choice(np.arange(5, labels), 3, replace=False).tolist())
 
@@ -185,7 +190,7 @@ def session_with_kills(scratch: Path, labels: int, rng: np.random.Generator) -> 
                 if storage is not None and turn in moments:
                     kill_one(session.learning.chooser.surrogate, rng)
                 asked.append(_answer(session, ("ann", "bob")[turn % 2], f"k{turn}"))
-            assert len(session.record.trainings) == 1
+            assert len(session.record.trainings) == trainings
             return asked, len(session.record.labels)
         finally:
             session.close()
@@ -195,6 +200,11 @@ def session_with_kills(scratch: Path, labels: int, rng: np.random.Generator) -> 
     return {
         "labels": labels, "killed": 3, "different_items": different, "labels_kept": kept, "labels_kept_here": kept_here
     }  # fmt: skip
+
+
+def _wait_for_training(session: Session) -> None:
+    while not session.record.trainings or session.learning.is_busy:
+        time.sleep(0.1)
 
 
 def _answer(session: Session, name: str, key: str) -> int:
@@ -209,7 +219,7 @@ def _answer(session: Session, name: str, key: str) -> int:
 
 
 def overhead(args: argparse.Namespace) -> list[dict[str, Any]]:
-    found = []
+    found = {(one["rows"], one["blocks"]): one for one in args.earlier}
     with tempfile.TemporaryDirectory() as scratch, one_machine(2 * max(args.blocks)):
         for n in args.rows:
             X, probs = make_features(n, 64, Path(scratch) / f"{n}.npy"), make_probs(n)
@@ -217,15 +227,19 @@ def overhead(args: argparse.Namespace) -> list[dict[str, Any]]:
             here = Surrogate(X, CLASSES, basis=basis, width=1.0).anchor(probs, [])
             for blocks in args.blocks:
                 there = Surrogate(X, CLASSES, basis=basis, width=1.0, storage=RayStorage(blocks)).anchor(probs, [])
-                torch.set_num_threads(min(blocks, os.cpu_count() or 1))  # as many as the blocks have together
-                found.append({"rows": n, "blocks": blocks, "basis": args.basis, **_compare(here, there, args.labels)})
-                print(json.dumps(found[-1]))
+                compared = _compare(here, there, args.labels, min(blocks, os.cpu_count() or 1))
+                about = {"rows": n, "blocks": blocks, "basis": args.basis, "labels": args.labels}
+                found[n, blocks] = {**about, "load": os.getloadavg()[0], **compared}
+                print(json.dumps(found[n, blocks]), flush=True)
                 del there
-    return found
+    return [found[key] for key in sorted(found)]
 
 
-def _compare(here: Surrogate, there: Surrogate, labels: int) -> dict[str, float]:
-    """Ask and tell here and there in turn, and count where the time there goes."""
+def _compare(here: Surrogate, there: Surrogate, labels: int, threads: int) -> dict[str, float]:
+    """Ask and tell here, with as many threads as the blocks have together, and there; and where the time there goes.
+
+    In turns of 20, since threads that have just computed here hold a core for a moment longer.
+    """
     holders = rows_of(there).holders
     ask, spent = holders.ask, {"rounds": 0.0, "asking": 0.0, "blocks": 0.0}
 
@@ -238,15 +252,17 @@ def _compare(here: Surrogate, there: Surrogate, labels: int) -> dict[str, float]
         return answers
 
     times: dict[str, list[float]] = {"local": [], "ray": []}
-    for turn in range(labels + 10):
-        if turn == 10:
+    for turn in range(0, labels + TURNS, TURNS):
+        if turn == TURNS:
             times = {"local": [], "ray": []}
             holders.ask = counted  # type: ignore[method-assign]
-        for name, s in (("local", here), ("ray", there)):
-            started = time.perf_counter()
-            (row,) = s.ask()
-            s.tell([row], [int(row) % CLASSES])
-            times[name].append(time.perf_counter() - started)
+        for name, s, own in (("local", here, threads), ("ray", there, 1)):
+            torch.set_num_threads(own)
+            for _ in range(TURNS):
+                started = time.perf_counter()
+                (row,) = s.ask()
+                s.tell([row], [int(row) % CLASSES])
+                times[name].append(time.perf_counter() - started)
     holders.ask = ask  # type: ignore[method-assign]
     empty = []
     for _ in range(100):
@@ -273,13 +289,16 @@ def _compare(here: Surrogate, there: Surrogate, labels: int) -> dict[str, float]
 def setup(args: argparse.Namespace) -> dict[str, Any]:
     """In a process of its own each, so that the peak is that of one of them."""
     n, size = args.rows[0], f"{args.rows[0]} x {args.columns}"
-    found: dict[str, Any] = {"rows": size, "blocks": args.blocks[0], "basis": args.basis}
+    about = {"rows": size, "blocks": args.blocks[0], "basis": args.basis}
+    found: dict[str, Any] = {**(args.earlier or {}), **about}
+    storages: dict[str, RowStorage] = {"local": InMemory(), "ray": RayStorage(args.blocks[0])}
     with tempfile.TemporaryDirectory(dir=args.scratch) as scratch:
         path = Path(scratch) / "features.npy"
         make_features(n, args.columns, path)
-        found["local"] = _in_a_process(lambda: _set_up(path, args.basis, InMemory()))
-        found["ray"] = _in_a_process(lambda: _set_up(path, args.basis, RayStorage(args.blocks[0])))
-    found["same_width"] = found["local"]["width"] == found["ray"]["width"]
+        for name in args.only or storages:
+            found[name] = _in_a_process(partial(_set_up, path, args.basis, storages[name]))
+    if storages.keys() <= found.keys():
+        found["same_width"] = found["local"]["width"] == found["ray"]["width"]
     return found
 
 
@@ -421,8 +440,9 @@ def plan(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "rows": n, "basis": k, "bytes_a_row": bytes_a_row, "machines": machines, "blocks": blocks,
         "seconds_a_label": (fitted["round_ms"] + fitted["block_ms"] * blocks + a_row * n / blocks) / 1e3,
-        "driver_gb": n * (3 + 8 * CLASSES) / 1e9, "price_an_hour": machines * args.price,
-        "labels_an_hour_for_one_person_at_5_s": 720,
+        "driver_gb": n * (3 + 8 * CLASSES) / 1e9, "memory_gb": n * bytes_a_row / 1e9,
+        "machines_while_a_model_is_taken_over": 2 * machines, "price_an_hour": machines * args.price,
+        "price_a_label_of_one_person": machines * args.price * SECONDS_BETWEEN_LABELS / 3600,
     }  # fmt: skip
 
 
@@ -432,6 +452,7 @@ def main() -> None:
     parser.add_argument("measured", type=Path, nargs="?", help="what `overhead` wrote, or `model`")
     parser.add_argument("--rows", type=int, nargs="+", default=[20_000])
     parser.add_argument("--blocks", type=int, nargs="+", default=[4])
+    parser.add_argument("--only", nargs="+", choices=["local", "ray"], help="of `setup`; the other is added later")
     parser.add_argument("--columns", type=int, default=256)
     parser.add_argument("--basis", type=int, default=256)
     parser.add_argument("--labels", type=int, default=200)
@@ -444,7 +465,10 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
+    args.earlier = []
     load = os.getloadavg()
+    if args.what in ("overhead", "setup") and args.out is not None and args.out.exists():  # measured a piece at a time
+        args.earlier = json.loads(args.out.read_text())["found"]
     work: dict[str, Callable[[argparse.Namespace], Any]] = {
         "kills": kills, "overhead": overhead, "setup": setup, "grid": grid, "model": model, "plan": plan,
     }  # fmt: skip

@@ -171,6 +171,7 @@ export interface Status {
   items_news: { seq: number; count: number; line: string } | null;
   joining: { done: number; total: number } | null;
   setup: { phase: string; share: number } | null;
+  slow_or_lost: string[];
 }
 
 export interface SourceLook {

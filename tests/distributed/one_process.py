@@ -4,8 +4,10 @@ Everything but Ray itself is then the same, and a test of the engine takes no lo
 """
 
 import pickle
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +24,7 @@ class Place:
     """Where something was put; in a pickle it stays the same place."""
 
     store: dict[int, bytes] = {}  # noqa: RUF012
+    numbers = count()
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -38,26 +41,38 @@ class Actor:
 
     def __init__(self, make: Callable[[], Any], process: "OneProcess") -> None:
         self.make, self.process = make, process
+        self.turn = threading.RLock()  # it answers one call after another, whatever threads they come from
         self.lose()
 
     def lose(self) -> None:
         self.object = self.make()
 
+    def look(self, copy: int) -> Rows:
+        rows: Rows = self.object.copies[copy].rows
+        return rows
+
+    def change(self, copy: int, function: Callable[[Rows], None]) -> None:
+        function(self.look(copy))
+
     def __getattr__(self, name: str) -> Any:
         def remote(*arguments: Any) -> Place:
             sent = dumped(tuple(ray_get(each) for each in arguments))
-            fate = self.process.fate()
-            if fate == "before":
-                self.lose()
-            answer = getattr(self.object, name)(*pickle.loads(sent))
-            if fate == "after":  # the answer is lost with the actor, and Ray sends the call once more
-                self.lose()
-                answer = getattr(self.object, name)(*pickle.loads(sent))
-            elif fate == "twice":
-                answer = getattr(self.object, name)(*pickle.loads(sent))
-            return self.process.put(answer)
+            with self.turn:
+                return self.process.put(self._answer(name, sent))
 
         return SimpleNamespace(remote=remote)
+
+    def _answer(self, name: str, sent: bytes) -> Any:
+        fate = self.process.fate()
+        if fate == "before":
+            self.lose()
+        answer = getattr(self.object, name)(*pickle.loads(sent))
+        if fate == "after":  # the answer is lost with the actor, and Ray sends the call once more
+            self.lose()
+            answer = getattr(self.object, name)(*pickle.loads(sent))
+        elif fate == "twice":
+            answer = getattr(self.object, name)(*pickle.loads(sent))
+        return answer
 
 
 def dumped(value: Any) -> bytes:
@@ -73,6 +88,7 @@ class OneProcess:
     """What this package uses of the module `ray`. `faults`: the share of calls that something befalls."""
 
     exceptions = ray.exceptions
+    util = SimpleNamespace(get_node_ip_address=lambda: "10.0.0.3")
 
     def __init__(self, faults: float = 0.0, seed: int = 0) -> None:
         self.faults, self.rng, self.losses = faults, np.random.default_rng(seed), 0
@@ -87,12 +103,12 @@ class OneProcess:
         return lambda kind: SimpleNamespace(remote=lambda *given: Actor(lambda: kind(*given), self))
 
     def put(self, value: Any) -> Place:
-        place = Place(len(Place.store))
+        place = Place(next(Place.numbers))
         Place.store[place.number] = dumped(value)
         return place
 
-    def get(self, place: Place) -> Any:
-        return ray_get(place)
+    def get(self, place: Place | list[Place]) -> Any:
+        return [ray_get(each) for each in place] if isinstance(place, list) else ray_get(place)
 
     def wait(self, calls: Sequence[Place], **_: Any) -> tuple[list[Place], list[Place]]:
         return list(calls), []
@@ -120,6 +136,6 @@ def ray_in_this_process(faults: float = 0.0, seed: int = 0) -> Iterator[OneProce
 
 
 def local_blocks(rows: Any) -> list[Rows]:
-    """The blocks of `RemoteRows` themselves, brought up to date."""
+    """The blocks of `RemoteRows` as they are, brought up to date: themselves in this process, copies on Ray."""
     rows.row_sum()
-    return [actor.object.rows for actor in rows.holders.actors]
+    return [actor.look(rows.holders.number) for actor in rows.holders.actors]

@@ -1,11 +1,13 @@
 """Rows on workers are the rows of this process: the same picks and numbers, whatever befalls the workers."""
 
+import gc
 import logging
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ from understudy.core.features import Features
 from understudy.core.options import Method
 from understudy.core.protocol import RowStorage
 from understudy.core.split_rows import InMemory
+from understudy.distributed import holders
+from understudy.distributed.block import Block
 from understudy.distributed.holders import SLOW_ROUNDS
 from understudy.distributed.remote_rows import RayStorage, RemoteRows
 
@@ -103,6 +107,47 @@ def rows_of(s: Surrogate) -> RemoteRows:
     return rows
 
 
+def test_what_a_label_sends_to_a_block_is_one_call_with_a_few_bytes() -> None:
+    pool, sent = make_pool(60, 3), []
+    with ray_in_this_process(), pytest.MonkeyPatch.context() as patch:
+        s = Surrogate(pool.features, 3, basis_size=10, storage=RayStorage(2)).anchor(pool.probs, [0])
+        s.tell(s.ask(), [1])
+        follow = Block.follow
+
+        def note(block: Block, sealed: Any) -> Any:
+            reply = follow(block, sealed)
+            sent.append((type(sealed), type(reply), len(sealed) < 5000, len(reply) < 5000))
+            return reply
+
+        patch.setattr(Block, "follow", note)
+        s.tell(s.ask(), [2])
+    assert sent == [(bytes, bytes, True, True)] * 2, "one for each block"
+
+
+def test_a_copy_has_the_same_workers_and_is_forgotten_with_its_surrogate() -> None:
+    pool = make_pool(80, 3)
+
+    def begun(storage: RowStorage) -> Surrogate:
+        s = Surrogate(pool.features[:60], 3, basis=pool.features[:10], width=1.0, storage=storage)
+        s.anchor(pool.probs[:60], [0])
+        return s.tell(s.ask(), [1])
+
+    with ray_in_this_process():
+        s, twin = begun(RayStorage(2)), begun(InMemory(2))
+        other, actors = s.copy(), rows_of(s).holders.actors
+        other.extend(pool.features[60:], pool.probs[60:])
+        other.tell(other.ask(2), [0, 2])
+        actors[0].lose()  # both are made again, each as it was
+        assert rows_of(other).holders.actors is actors
+        np.testing.assert_array_equal(s.ask(3), twin.ask(3))
+        assert len(other.ask(60)) == 60, "some of those that the other does not have"
+        assert [len(actor.object.copies) for actor in actors] == [2, 2]
+        del other
+        gc.collect()
+        s.ask()
+        assert [len(actor.object.copies) for actor in actors] == [1, 1]
+
+
 def test_a_cluster_that_is_gone_is_a_line() -> None:
     pool = make_pool(60, 3)
     with ray_in_this_process() as process, pytest.MonkeyPatch.context() as patch:
@@ -116,15 +161,48 @@ def test_a_cluster_that_is_gone_is_a_line() -> None:
 def test_a_slow_block_is_named_once_and_may_be_quick_again(caplog: pytest.LogCaptureFixture) -> None:
     pool = make_pool(60, 3)
     with ray_in_this_process():
-        holders = rows_of(Surrogate(pool.features, 3, basis_size=10, storage=RayStorage(3))).holders
+        rows = rows_of(Surrogate(pool.features, 3, basis_size=10, storage=RayStorage(3)))
+        note, states = rows.holders._note_slow, rows.holders.states
         for _ in range(SLOW_ROUNDS + 3):
-            holders._note_slow({0: 0.01, 1: 0.9, 2: 0.02})
-        assert [state.is_slow for state in holders.states] == [False, True, False]
+            note({0: 0.01, 1: 0.9, 2: 0.02})
+        assert [state.is_slow for state in states] == [False, True, False]
         assert [line for line in caplog.messages if "slow" in line] == [
             "the block of rows 20 to 39 is slow: 0.90 s where the others take 0.01 s; everybody waits for it"
         ]
-        holders._note_slow({0: 0.01, 1: 0.02, 2: 0.02})
-        assert not holders.states[1].is_slow
+        assert rows.slow_or_lost() == [
+            "the block of rows 20 to 39 has been slow for 5 rounds: 0.90 s where the others take 0.01 s"
+        ]
+        for _ in range(2):
+            note({0: 0.01, 1: 1.9, 2: 0.02})
+        assert "slow for 10 rounds: 1.90 s" in rows.slow_or_lost()[0]
+        note({0: 0.01, 1: 0.02, 2: 0.02})
+        assert not states[1].is_slow
+        assert rows.slow_or_lost() == []
+
+
+def test_a_block_that_does_not_answer_is_named_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = make_pool(60, 3)
+    with ray_in_this_process() as process:
+        rows = rows_of(Surrogate(pool.features, 3, basis_size=10, storage=RayStorage(3)))
+        rows.row_sum()
+        seen: list[list[str]] = []
+
+        def wait(calls: list[Any], **_: Any) -> tuple[list[Any], list[Any]]:
+            """All but the last one answer; that takes half a minute, as the clock says."""
+            seen.append(rows.slow_or_lost())
+            return (calls[:-1], calls[-1:]) if len(seen) < 3 else (calls, [])
+
+        clock = iter(range(0, 1000, 15))
+        monkeypatch.setattr(process, "wait", wait)
+        monkeypatch.setattr(holders, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+        monkeypatch.setattr(holders, "check_reachable", lambda _: None)
+        rows.row_sum()
+        line = (
+            "the block of rows 40 to 59 on 10.0.0.3 has not answered for {} seconds; if it was lost, it waits for a "
+            "machine"
+        )
+        assert seen == [[], [line.format(15)], [line.format(30)]]
+        assert rows.slow_or_lost() == []
 
 
 def test_a_set_up_goes_on_from_what_its_folder_holds(tmp_path: Path) -> None:
@@ -193,8 +271,7 @@ def test_a_pool_on_ray_goes_on_when_a_worker_is_killed(caplog: pytest.LogCapture
         for s in (ours, here):
             s.tell(row, pool.labels[row])
         if turn == 10:
-            machine = rows_of(ours).status()[1].machine
-            os.kill(int(machine.rpartition(" ")[2]), signal.SIGKILL)
+            os.kill(rows_of(ours).status()[1].process, signal.SIGKILL)
     assert all(one == other for one, other in asked)
     assert [state.restarts for state in rows_of(ours).status()] == [0, 1, 0]
     assert "the block of rows 1,000 to 1,999 on" in caplog.text

@@ -4,7 +4,7 @@ import { away, counted, curve, dialog, me, refusedCount, sendAway, status, view,
 import type { View } from "../state.ts";
 import { outbox } from "../desk.ts";
 import { trainingWords } from "../training.ts";
-import { number, percent, plural } from "../words.ts";
+import { number, percent, plural, sentence } from "../words.ts";
 
 const NAMES: Record<Exclude<View, "map">, string> = {
   label: "Label",
@@ -187,18 +187,29 @@ export function TopBar() {
   );
 }
 
+const LINES = 3; // of blocks in trouble: more would leave no room for the item
+
 /** Calm words about what is not as usual. Nothing is lost, and it says so. */
 export function Banner() {
   const failure = sendAway.value;
   const n = waiting.value;
   const kept = outbox()?.isVolatile ? "keep this page open" : "nothing is lost";
   const cannot = failure && failure.status >= 500 ? failure.message : null;
+  const slowOrLost = status.value?.slow_or_lost ?? []; // blocks of a pool on a cluster; only owners are told
   return (
     <>
       {away.value && (
         <div class="banner" role="status" data-testid="banner">
           {cannot ? `The server cannot store just now (${cannot})` : "Server away"}:{" "}
           <span data-testid="queue-count">{n}</span> {n === 1 ? "label waits" : "labels wait"} here, {kept}.
+        </div>
+      )}
+      {slowOrLost.length > 0 && (
+        <div class="banner" role="status" data-testid="slow-or-lost">
+          {slowOrLost.slice(0, LINES).map((line) => (
+            <div key={line}>{sentence(line)}</div>
+          ))}
+          {slowOrLost.length > LINES && <div>And {plural(slowOrLost.length - LINES, "further block")}.</div>}
         </div>
       )}
       {refusedCount.value > 0 && (

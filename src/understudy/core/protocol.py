@@ -300,6 +300,14 @@ class PoolRows(Protocol):
     def changing_tensors(self) -> dict[str, Tensor]:
         """Every tensor that a pick changes, where `is_recordable`."""
 
+    # -- how they do --------------------------------------------------------------------------------------
+
+    def slow_or_lost(self) -> Sequence[str]:
+        """What holds up whoever waits for an answer, a line for each such block.
+
+        It asks no block, and may be read by any thread, also while another waits.
+        """
+
 
 @runtime_checkable
 class RowStorage(Protocol):

@@ -351,6 +351,9 @@ class Rows:
         masks = {"is_open": self.is_open, "is_closed": self.is_closed}
         return {"var": self.var, "h": self.h, **masks, **self.means.tensors()}
 
+    def slow_or_lost(self) -> Sequence[str]:
+        return ()
+
     def measure(self) -> None:
         """Compute the two measures of every row that a mode combines.
 

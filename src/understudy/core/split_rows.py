@@ -308,6 +308,9 @@ class SplitRows:
     def changing_tensors(self) -> dict[str, Tensor]:
         raise NotImplementedError("a pool of several blocks is not recorded; see `is_recordable`")
 
+    def slow_or_lost(self) -> Sequence[str]:
+        return [line for block in self.blocks for line in block.slow_or_lost()]
+
 
 @dataclass(frozen=True)
 class InMemory:

@@ -4,10 +4,11 @@ import hashlib
 import os
 import pickle
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
@@ -40,7 +41,8 @@ class BlockPlan:
 class Message:
     """Orders that bring a block from one count of orders to another, and a question. `anew`: from nothing."""
 
-    sources: Sequence[Source]  # where its features are found
+    copy: int  # of the rows that is meant
+    sources: Sequence[Source] | None  # where its features are found, if it does not know
     before: int
     orders: Sequence[tuple[str, Any, int]]
     after: int
@@ -53,6 +55,33 @@ class Message:
 class Reply:
     answer: Any  # a parcel, or `OUT_OF_STEP`
     seconds: float
+    machine: str
+    process: int
+
+
+@dataclass
+class _Made:
+    """The rows of a block as one of the pool's copies has them."""
+
+    rows: Rows | None = None
+    count: int = 0  # of the orders carried out
+
+
+Sealed: TypeAlias = "bytes | Any"
+
+
+def seal(message: "Message | Reply", *parcels: Any) -> Sealed:
+    """A message as it is sent, with these parcels in it: as bytes, if it is small and nothing lies in the store.
+
+    Ray takes bytes as they are. For anything else it calls a pickler of its own, which takes longer than the call.
+    """
+    if all(parcel is None or (isinstance(parcel, Parcel) and parcel.is_plain) for parcel in parcels):
+        return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    return message
+
+
+def unseal(sealed: Sealed) -> Any:
+    return pickle.loads(sealed) if isinstance(sealed, bytes) else sealed
 
 
 class Block:
@@ -62,8 +91,8 @@ class Block:
         check_versions(plan.wanted, versions())
         torch.set_num_threads(plan.threads)
         self.plan, self.device = plan, torch.device("cuda" if plan.on_gpu else "cpu")
-        self.rows: Rows | None = None
-        self.count = 0  # of the orders carried out
+        self.machine: str = ray_library().util.get_node_ip_address()
+        self.copies: dict[int, _Made] = {}
         self.shared: dict[Any, Parcel] = {}
         self.sources: Sequence[Source] = ()
         self._features: Features | None = None
@@ -88,37 +117,51 @@ class Block:
 
     # -- the rows -----------------------------------------------------------------------------------------
 
-    def follow(self, message: Message) -> Reply:
+    def follow(self, sealed: Sealed) -> Sealed:
         """Carry out orders, unless they were carried out before, and answer the question."""
         started = time.perf_counter()
-        self._look_at(message.sources)
+        message: Message = unseal(sealed)
+        if message.sources is not None:
+            self._look_at(message.sources)
+        made = self.copies.setdefault(message.copy, _Made())
         if message.anew:
-            self.rows, self.count = None, message.before
-        if self.count == message.before:
-            self.count = -1  # in between: if an order fails, the block must be made anew
+            made.rows, made.count = None, message.before
+        if made.count == message.before:
+            made.count = -1  # in between: if an order fails, the block must be made anew
             for name, parcel, steps in message.orders:
-                self._carry_out(name, parcel, steps)
-            self.count = message.after
-        elif self.count != message.after:
-            return Reply(OUT_OF_STEP, time.perf_counter() - started)
-        answer = getattr(self._made(), message.question)(*self._open(message.arguments))
-        return Reply(pack(answer), time.perf_counter() - started)
+                self._carry_out(made, name, parcel, steps)
+            made.count = message.after
+        elif made.count != message.after:
+            return self._reply(OUT_OF_STEP, None, started)
+        answer = getattr(made.rows, message.question)(*self._open(message.arguments))
+        parcel = pack(answer)
+        return self._reply(parcel, parcel, started)
 
-    def _made(self) -> Rows:
-        assert self.rows is not None
-        return self.rows
+    def _reply(self, answer: Any, parcel: Parcel | None, started: float) -> Sealed:
+        return seal(Reply(answer, time.perf_counter() - started, self.machine, os.getpid()), parcel)
 
-    def _carry_out(self, name: str, parcel: Any, steps: int) -> None:
+    def copy(self, of: int, to: int) -> None:
+        """Copy the rows as they are now. Those that are not here are made anew when they are asked."""
+        if of in self.copies and to not in self.copies:
+            self.copies[to] = deepcopy(self.copies[of])
+
+    def forget(self, copies: Collection[int]) -> None:
+        for number in copies:
+            self.copies.pop(number, None)
+
+    def _carry_out(self, made: _Made, name: str, parcel: Any, steps: int) -> None:
         if name == "make":
-            self.rows = self._make(*self._open(parcel))
-        elif name == "load":
-            self.rows = Rows.from_whitened(*self._open(parcel))
-        elif name == "pass_turns":
-            rows = self._made()
-            if rows.means.defers:
-                rows.set_turn((rows.turn() + steps) % WAVES)
-        else:
-            getattr(self._made(), name)(*self._open(parcel))
+            made.rows = self._make(*self._open(parcel))
+            return
+        if name == "load":
+            made.rows = Rows.from_whitened(*self._open(parcel))
+            return
+        rows = made.rows
+        assert rows is not None
+        if name != "pass_turns":
+            getattr(rows, name)(*self._open(parcel))
+        elif rows.means.defers:
+            rows.set_turn((rows.turn() + steps) % WAVES)
 
     def _open(self, parcel: Any) -> Any:
         """What is in a parcel, which may have been put into the store."""
@@ -174,10 +217,6 @@ class Block:
         for array in parcel.arrays:
             state.update(np.ascontiguousarray(array).tobytes())
         return state.hexdigest()
-
-    def where(self) -> tuple[str, int]:
-        """The machine and the process."""
-        return ray_library().util.get_node_ip_address(), os.getpid()
 
 
 def _fetch(place: Any) -> Parcel:

@@ -6,19 +6,21 @@ it is out of step, and is told the orders it was given since the last training.
 
 import logging
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import cycle
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import count, cycle
 from statistics import median
 from typing import Any, Final
+from weakref import finalize
 
 from understudy.core.kernels import Kernel
 from understudy.distributed.array_files import Source
-from understudy.distributed.block import OUT_OF_STEP, Block, BlockPlan, Message
+from understudy.distributed.block import OUT_OF_STEP, Block, BlockPlan, Message, seal, unseal
 from understudy.distributed.cluster import check_reachable, ray_library, silence_ray
 from understudy.distributed.orders import Order, OrderLog
-from understudy.distributed.parcels import Parcel, pack
+from understudy.distributed.parcels import BYTES_INLINE, Parcel, pack
 from understudy.errors import UnderstudyError
 from understudy.messages import reason_of
 
@@ -28,8 +30,9 @@ SECONDS_BETWEEN_LOOKS: Final = 2.0  # whether the cluster is there yet
 SLOW_FACTOR: Final = 3.0  # times as long as the others in the middle
 SLOW_SECONDS: Final = 0.1  # and so much longer: less than that nobody feels
 SLOW_ROUNDS: Final = 5  # in a row, before a block is called slow
-BYTES_INLINE: Final = 2**16  # of a parcel; a larger one is put into the store, where all workers of a machine share it
+SAID_ROUNDS: Final = {SLOW_ROUNDS * 2**doublings for doublings in range(20)}  # at which it is said how slow it is
 TASKS_AHEAD: Final = 2  # per worker
+ROUNDS_SHOWN: Final = 20  # for which it is said that a block was lost, once it is back
 
 logger = logging.getLogger(__name__)
 
@@ -40,18 +43,59 @@ class BlockStatus:
 
     first: int
     rows: int
-    machine: str = ""
+    machine: str = ""  # that it last answered from, and the process there
+    process: int = 0
     seconds: float = 0.0  # that its last answer took
     slow_rounds: int = 0
+    how_slow: str = ""  # as it was when that was last said
     restarts: int = 0
+    is_being_made: bool = False  # after it was lost
+    lost_on: str = ""
+    waited: float = 0.0  # seconds that its answer has been missing, where that is long
+    rounds_to_show: int = 0  # for which it is still said that it was lost
+
+    def __len__(self) -> int:
+        return self.rows
 
     @property
     def is_slow(self) -> bool:
         return self.slow_rounds >= SLOW_ROUNDS
 
+    @property
+    def trouble(self) -> str | None:
+        """What holds up whoever waits for an item, in a line; None where nothing does."""
+        where = self._named(self.machine)
+        if self.is_being_made:
+            return f"{where} was lost and is being made again; labels are safe"
+        if self.waited:
+            return f"{where} has not answered for {self.waited:.0f} seconds; if it was lost, it waits for a machine"
+        if self.how_slow:
+            return f"{where} {self.how_slow}"
+        if self.rounds_to_show:
+            return f"{self._named(self.lost_on)} was lost and has been made again on {self.machine}; no label was lost"
+        return None
+
+    def note_answer(self, machine: str, process: int) -> None:
+        self.machine, self.process = machine, process
+        if self.is_being_made:
+            self.is_being_made, self.rounds_to_show = False, ROUNDS_SHOWN
+        elif self.rounds_to_show:
+            self.rounds_to_show -= 1
+
     def __str__(self) -> str:
-        where = f" on {self.machine}" if self.machine else ""
-        return f"the block of rows {self.first:,} to {self.first + self.rows - 1:,}{where}"
+        return self._named(f"{self.machine}, process {self.process}" if self.machine else "")
+
+    def _named(self, where: str) -> str:
+        block = f"the block of rows {self.first:,} to {self.first + self.rows - 1:,}"
+        return f"{block} on {where}" if where else block
+
+
+class _Copies:
+    """The copies of rows on the same workers: a number for each that is made, and of which nobody has any more."""
+
+    def __init__(self) -> None:
+        self.numbers = count()
+        self.gone: deque[int] = deque()
 
 
 @dataclass(frozen=True)
@@ -86,6 +130,31 @@ class Holders:
         self.states = [BlockStatus(first, stop - first) for first, stop in spans]
         self.address: str = ray.get_runtime_context().gcs_address
         self._shared: tuple[Kernel | None, Any] = (None, None)
+        self._copies = _Copies()
+        self._count_as_copy()
+
+    def copy(self) -> "Holders":
+        """The same workers, with a copy of the rows that goes its own way: what rows share there, copies share, too.
+
+        Other threads may ask the copy while this one is asked; a worker answers one after another.
+        """
+        made = copy(self)
+        made.logs, made.states = [log.copy() for log in self.logs], [replace(state) for state in self.states]
+        made._count_as_copy()
+        for actor in self.actors:
+            actor.copy.remote(self.number, made.number)
+        return made
+
+    def _count_as_copy(self) -> None:
+        """Have a number by which the workers know these rows, until nobody has them any more."""
+        self.number = next(self._copies.numbers)
+        finalize(self, self._copies.gone.append, self.number).atexit = False
+
+    def _forget_copies(self) -> None:
+        """Let the workers forget the rows that nobody has any more."""
+        gone = [self._copies.gone.popleft() for _ in range(len(self._copies.gone))]
+        for actor in self.actors if gone else ():
+            actor.forget.remote(gone)
 
     def __len__(self) -> int:
         return len(self.actors)
@@ -108,22 +177,29 @@ class Holders:
 
     def ask(self, question: str, parcels: Mapping[int, Any]) -> list[Parcel]:
         """The answers of these blocks, in their order; they work at the same time."""
+        if not self.ray.is_initialized():  # Ray would start another cluster for whoever asks
+            self._require_cluster()
+        self._forget_copies()
 
         def send(number: int, anew: bool = False) -> Any:
             log = self.logs[number]
             orders = [(order.name, order.parcel, order.steps) for order in (log.all if anew else log.waiting)]
             before = 0 if anew else log.sent
-            message = Message(self.sources[number], before, orders, log.given, question, parcels[number], anew)
-            return self.actors[number].follow.remote(message)
+            sources = None if before else self.sources[number]
+            message = Message(self.number, sources, before, orders, log.given, question, parcels[number], anew)
+            parts = [parcels[number], *(parcel for _, parcel, _ in orders)]
+            return self.actors[number].follow.remote(message if before == 0 else seal(message, *parts))
 
         def accept(number: int, reply: Any) -> Any:
             if reply.answer == OUT_OF_STEP:
                 state = self.states[number]
                 state.restarts += 1
+                state.is_being_made, state.lost_on = True, state.machine
                 logger.warning("%s was lost; it is made again and told the %s orders since the last training", state,
                                f"{len(self.logs[number].all):,}")  # fmt: skip
                 return send(number, anew=True)
             self.logs[number].note_sent()
+            self.states[number].note_answer(reply.machine, reply.process)
             return None
 
         replies = self._gather({number: send(number) for number in parcels}, accept)
@@ -161,9 +237,11 @@ class Holders:
         while waiting:
             with silence_ray():
                 ready, late = self.ray.wait(list(waiting), num_returns=len(waiting), timeout=SECONDS_BETWEEN_LOOKS)
+            results = self._results(ready)
             for call in ready:
                 number = waiting.pop(call)
-                reply = self._result(number, call)
+                self.states[number].waited = 0.0
+                reply = results[call] if call in results else self._result(number, call)
                 next_call = None if accept is None else accept(number, reply)
                 if next_call is None:
                     found[number] = reply
@@ -181,10 +259,17 @@ class Holders:
                     patience *= 2
         return found
 
+    def _results(self, calls: Sequence[Any]) -> dict[Any, Any]:
+        """What these calls returned, all at once, which is quicker; none where one of them failed."""
+        try:
+            return dict(zip(calls, map(unseal, self.ray.get(list(calls))), strict=True))
+        except (self.ray.exceptions.RayError, ConnectionError):
+            return {}
+
     def _result(self, number: int, call: Any) -> Any:
         errors = self.ray.exceptions
         try:
-            return self.ray.get(call)
+            return unseal(self.ray.get(call))
         except errors.RayTaskError as error:
             if isinstance(error.cause, UnderstudyError):
                 raise UnderstudyError(f"{self.states[number]}: {error.cause}") from error
@@ -211,6 +296,7 @@ class Holders:
         """Say which blocks have not answered, and why that may be."""
         takes = f"{self.resources.cpus:g} CPU" + (f" and {self.resources.gpus:g} GPU" if self.resources.gpus else "")
         for number in late:
+            self.states[number].waited = waited
             logger.warning("%s has not answered for %.0f seconds; if it was lost, it waits for a machine with %s",
                            self.states[number], waited, takes)  # fmt: skip
 
@@ -230,19 +316,21 @@ class Holders:
     def _note_slow(self, seconds: Mapping[int, float]) -> None:
         for number, took in seconds.items():
             state, others = self.states[number], [other for i, other in seconds.items() if i != number]
-            state.seconds = took
             usual = median(others) if others else took
+            state.seconds = took
             if took <= SLOW_FACTOR * usual + SLOW_SECONDS:
-                state.slow_rounds = 0
+                state.slow_rounds, state.how_slow = 0, ""
                 continue
             state.slow_rounds += 1
+            if state.slow_rounds in SAID_ROUNDS:  # not at every round: whoever reads it should not have to do so again
+                state.how_slow = (
+                    f"has been slow for {state.slow_rounds} rounds: {took:.2f} s where the others take {usual:.2f} s"
+                )
             if state.slow_rounds == SLOW_ROUNDS:
                 logger.warning("%s is slow: %.2f s where the others take %.2f s; everybody waits for it", state, took,
                                usual)  # fmt: skip
 
-    def find_machines(self) -> None:
-        """Note on which machine each block lies."""
-        for number, (machine, process) in self._gather(
-            {number: actor.where.remote() for number, actor in enumerate(self.actors)}
-        ).items():
-            self.states[number].machine = f"{machine}, process {process}"
+    @property
+    def troubles(self) -> list[str]:
+        """What holds up whoever waits for an item, a line for each such block. From any thread, at any time."""
+        return [trouble for state in self.states if (trouble := state.trouble) is not None]

@@ -6,7 +6,7 @@ kept since the last training replaces the block if it is lost: the same orders t
 to the last bit.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,9 +35,16 @@ class OrderLog:
     """The orders of one block. `sent` of `given` have reached it."""
 
     def __init__(self) -> None:
-        self.kept: list[Order] = []
+        self.kept = _Kept()
         self.waiting: list[Order] = []
         self.given = self.sent = 0
+
+    def copy(self) -> "OrderLog":
+        """The same orders, for a copy of the block."""
+        made = OrderLog()
+        made.kept, made.waiting = self.kept.copy(), list(self.waiting)
+        made.given, made.sent = self.given, self.sent
+        return made
 
     def add(self, order: Order) -> None:
         self.waiting.append(order)
@@ -45,36 +52,72 @@ class OrderLog:
 
     def note_sent(self) -> None:
         """All orders given have been carried out."""
-        if self.waiting:
-            self.kept = _shorten([*self.kept, *self.waiting])
-            self.waiting, self.sent = [], self.given
+        for order in self.waiting:
+            self.kept.add(order)
+        self.waiting, self.sent = [], self.given
 
     @property
     def all(self) -> list[Order]:
         return [*self.kept, *self.waiting]
 
 
-def _shorten(orders: Iterable[Order]) -> list[Order]:
-    """The orders without those that later ones make obsolete: the state of a block is the same."""
-    kept: list[Order] = []
-    for order in orders:
+class _Kept:
+    """Orders without those that later ones make obsolete: the state of a block is the same.
+
+    What every label brings is added without a look at all the others.
+    """
+
+    def __init__(self) -> None:
+        self.orders: dict[int, Order] = {}  # in their order
+        self.measures: list[int] = []  # which of them measure
+        self.added = 0
+
+    def copy(self) -> "_Kept":
+        made = _Kept()
+        made.orders, made.measures, made.added = dict(self.orders), list(self.measures), self.added
+        return made
+
+    def __iter__(self) -> Iterator[Order]:
+        return iter(self.orders.values())
+
+    def __len__(self) -> int:
+        return len(self.orders)
+
+    def add(self, order: Order) -> None:
         name = order.name
         if name in ("set_masks", "lie_at"):
-            kept = _without(kept, MASKS if name == "set_masks" else {"lie_at"})
+            self._replace(_without(self, MASKS if name == "set_masks" else {"lie_at"}))
         elif name in ANCHORS:
-            kept = [
+            self._replace(
                 Order("extend", each.once_trained, once_trained=each.once_trained) if each.name == "extend" else each
-                for each in _without(kept, OF_A_TRAINING)
-            ]
+                for each in _without(self, OF_A_TRAINING)
+            )
         elif name == "measure":
-            kept = _without(kept, MEASURES)
-        elif name == "reset_means" and kept and kept[-1].name == "refresh" and kept[-1].covers_all:
-            kept = _without_steps(kept)
-        kept.append(order)
-    return kept
+            for place in self.measures:
+                del self.orders[place]
+            self.measures = []
+        elif name == "reset_means" and self._has_just_refreshed():
+            self._replace(_without_steps(list(self)))
+        self._append(order)
+
+    def _has_just_refreshed(self) -> bool:
+        last = next(reversed(self.orders.values()), None)
+        return last is not None and last.name == "refresh" and last.covers_all
+
+    def _replace(self, orders: Iterable[Order]) -> None:
+        left = list(orders)
+        self.orders, self.measures = {}, []
+        for order in left:
+            self._append(order)
+
+    def _append(self, order: Order) -> None:
+        if order.name in MEASURES:
+            self.measures.append(self.added)
+        self.orders[self.added] = order
+        self.added += 1
 
 
-def _without(orders: Sequence[Order], names: set[str]) -> list[Order]:
+def _without(orders: Iterable[Order], names: set[str]) -> list[Order]:
     return [order for order in orders if order.name not in names]
 
 

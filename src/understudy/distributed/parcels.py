@@ -16,6 +16,7 @@ from understudy.core.kernels import Kernel
 
 TENSOR: Final = "tensor"
 SHARED: Final = "shared"
+BYTES_INLINE: Final = 2**16  # of a parcel; a larger one is put into the store, where all workers of a machine share it
 Share: TypeAlias = Callable[[Kernel], Any]  # puts a kernel where all workers find it, and returns the place
 
 
@@ -29,6 +30,11 @@ class Parcel(NamedTuple):
     @property
     def n_bytes(self) -> int:
         return len(self.content) + sum(array.nbytes for array in self.arrays)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is small, and nothing of it lies in the store."""
+        return not self.shared and self.n_bytes <= BYTES_INLINE
 
 
 def pack(content: Any, share: Share | None = None) -> Parcel:

@@ -6,8 +6,8 @@ with it to all blocks at once, so a label costs one round. No block needs more f
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from copy import copy
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,21 +28,10 @@ from understudy.distributed.cluster import ADDRESS_VARIABLE, join_cluster, joine
 from understudy.distributed.holders import BlockStatus, Holders, Resources
 from understudy.distributed.orders import Order
 from understudy.distributed.parcels import pack, unpack
-from understudy.errors import UnderstudyError
-from understudy.experiments.grid import default_jobs
+from understudy.experiments.grid import default_jobs, single_thread
 from understudy.experiments.run import versions
 
 CPU: Final = torch.device("cpu")
-
-
-@dataclass
-class Lying:
-    """What the driver knows of a block."""
-
-    rows: int
-
-    def __len__(self) -> int:
-        return self.rows
 
 
 class RemoteRows(SplitRows):
@@ -52,7 +41,7 @@ class RemoteRows(SplitRows):
         self.options, self.holders, self.n_basis = options, holders, n_basis
         self.device, self.dtype = device, options.torch_dtype
         self.n_classes, self.is_recordable = 0, False
-        self.blocks: Any = [Lying(state.rows) for state in holders.states]
+        self.blocks: Any = holders.states  # as long as the rows are that lie there
         self._count()
 
     def _order(self, name: str, arguments: Mapping[int, tuple[Any, ...]]) -> None:
@@ -60,7 +49,7 @@ class RemoteRows(SplitRows):
         for number, given in arguments.items():
             self.holders.order(number, self._note(name, given, packed[number]))
             if name == "extend":
-                self.blocks[number].rows += len(given[1])
+                self.holders.states[number].rows += len(given[1])
 
     def _ask(self, name: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
         return [unpack(answer, self.device) for answer in self.holders.ask(name, self._packed(arguments))]
@@ -84,15 +73,18 @@ class RemoteRows(SplitRows):
         return Order(name, parcel)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "RemoteRows":
-        raise UnderstudyError(
-            "the rows of this pool lie on a Ray cluster, where a surrogate cannot be copied; open the project again, "
-            "and its new items are taken in"
-        )
+        """A copy on the same workers."""
+        made = copy(self)
+        made.holders = self.holders.copy()
+        made.blocks = made.holders.states
+        return made
 
     def status(self) -> list[BlockStatus]:
-        """How the blocks are doing: where they lie, how long they take, how often they were lost."""
-        self.holders.find_machines()
+        """How the blocks are doing: where they lay when last asked, how long they took, how often they were lost."""
         return self.holders.states
+
+    def slow_or_lost(self) -> list[str]:
+        return self.holders.troubles
 
 
 class RemoteFeatures(Features):
@@ -220,10 +212,11 @@ class RayStorage:
 def rows_on_cluster(address: str | None = None, blocks: int | None = None) -> Iterator[RayStorage]:
     """Keep the rows of pools on a cluster within a `with` block: on the one at this address, or one started here.
 
-    Where it is started here it has room for twice as many blocks, one a core if not said.
+    Where it is started here it has room for twice as many blocks, one a core if not said. This process then computes
+    with one thread: it has a few vectors to work on, and more threads would hold cores that blocks need.
     """
     address = address or os.environ.get(ADDRESS_VARIABLE) or None
     if address is None and blocks is None:
         blocks = default_jobs("cpu")
-    with joined_cluster(address, None if blocks is None else 2 * blocks):
+    with joined_cluster(address, None if blocks is None else 2 * blocks), nullcontext() if address else single_thread():
         yield RayStorage(blocks)

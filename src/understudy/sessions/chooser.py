@@ -55,6 +55,10 @@ class Chooser:
         """Bring the surrogate up to date now rather than when somebody waits for the next item."""
         self.surrogate.leaders(1)
 
+    def slow_or_lost(self) -> Sequence[str]:
+        """The blocks of rows that hold up whoever waits for an item, a line each. From any thread, without waiting."""
+        return self.surrogate.parts.rows.slow_or_lost()
+
     def cancel(self, item: int) -> None:
         """Take a choice back: the item is not asked for after all."""
         self.surrogate.release([item])

@@ -186,6 +186,7 @@ class Status:
     items_news: ItemsNews | None = None  # the last time that items joined
     joining: Joining | None = None  # new items on their way
     setup: SetUp | None = None  # while the surrogate is being set up, where that takes a moment
+    slow_or_lost: list[str] = field(default_factory=list)  # blocks of the pool on a cluster, to owners; a line each
 
 
 @dataclass(frozen=True)

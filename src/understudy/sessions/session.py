@@ -92,6 +92,7 @@ ESSENCE: Final = (
     *CHANGEABLE,
 )
 # data by which a call is the same
+SECONDS_FOR_NEWS: Final = 0.5  # that the page's numbers wait for somebody who waits for a block of rows
 MIN_WAIT_SECONDS: Final = 1.0  # from which a decision that waited for the server keeps its own time
 MAX_WAIT_SECONDS: Final = 366 * 86_400.0
 SAME_KIND: Final = {"relabelled": "labelled"}  # a label that is sent twice finds itself there the second time
@@ -124,6 +125,8 @@ class Session:
         self.browser.rows_inside = self.map.rows_inside
         self._changed = threading.Condition()
         self._version = 1
+        self._last_status: Status | None = None
+        self._last_slow_or_lost: Sequence[str] = ()
         self._online: Counter[str] = Counter()
         self._deadlines = {item: clock() + lease.seconds for item, lease in self.record.leases.items()}
         self._closed = False
@@ -789,15 +792,30 @@ class Session:
         return views.TrainingFacts(learning.is_busy, learning.trainer.started_at, learning.next_training())
 
     def status(self) -> Status:
-        with self._lock:
-            return views.status(
+        """The numbers that are always on the page.
+
+        Whoever waits for a block of rows that was lost holds the lock meanwhile: then they are the last ones that were
+        known, with a line that says so.
+        """
+        while not self._lock.acquire(timeout=SECONDS_FOR_NEWS):
+            if self._last_status is not None and (lines := self._slow_or_lost()):
+                return replace(self._last_status, slow_or_lost=list(lines))
+        try:
+            self._last_status = views.status(
                 self._state,
                 self._training,
                 online=self.online,
                 suspicious=self.suspicious,
                 version=self._version,
                 joining=self.growth.joining,
+                slow_or_lost=self._slow_or_lost(),
             )
+            return self._last_status
+        finally:
+            self._lock.release()
+
+    def _slow_or_lost(self) -> Sequence[str]:
+        return self.learning.chooser.slow_or_lost()
 
     def progress(self, only: str | None = None) -> Progress:
         """The progress page, of all people or of `only` this one."""
@@ -910,10 +928,17 @@ class Session:
         return [person for person, count in self._online.items() if count > 0]
 
     def lease_of(self, annotator: str) -> tuple[int, int] | None:
-        """The item that is leased to an annotator, and the number of the event by which it was; None for nothing."""
-        with self._lock:
+        """The item that is leased to an annotator, and the number of the event by which it was; None for nothing.
+
+        Also None while somebody else holds the lock for long: what comes of that is news again.
+        """
+        if not self._lock.acquire(timeout=SECONDS_FOR_NEWS):
+            return None
+        try:
             held = self.record.held_by(annotator)
             return (held[0].item, held[0].seq) if held else None
+        finally:
+            self._lock.release()
 
     # -- who is here, what is new -------------------------------------------------------------------------
 
@@ -933,6 +958,9 @@ class Session:
         """Block until something has changed since this version, or the time is over; the version now."""
         with self._changed:
             self._changed.wait_for(lambda: self._version != version or self._closed, timeout)
+            if (lines := self._slow_or_lost()) != self._last_slow_or_lost:  # nobody says when that changes
+                self._last_slow_or_lost = lines
+                self._version += 1
             return self._version
 
     def _note_change(self) -> None:

@@ -461,6 +461,7 @@ def status(
     suspicious: int,
     version: int,
     joining: Joining | None = None,
+    slow_or_lost: Sequence[str] = (),
 ) -> Status:
     """The numbers that are always on the page."""
     record, models = state.record, state.models
@@ -499,6 +500,7 @@ def status(
         disputed=record.contest_counts["disputed"],
         items_news=items_news(record),
         joining=joining,
+        slow_or_lost=list(slow_or_lost),
     )
 
 

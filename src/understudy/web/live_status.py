@@ -11,6 +11,7 @@ from typing import Any, Final
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
+from understudy.sessions.replies import Status
 from understudy.sessions.session import Session
 from understudy.web.session_holder import SessionHolder
 
@@ -25,7 +26,7 @@ class LiveStatus:
 
     def __init__(self, holder: SessionHolder, heartbeat: float = HEARTBEAT_SECONDS) -> None:
         self.holder, self.heartbeat = holder, heartbeat
-        self.latest = b""
+        self.latest: dict[bool, bytes] = {}  # by whether it is for owners
         self.changed = asyncio.Event()
         self.ended = threading.Event()
         self.watcher: threading.Thread | None = None
@@ -43,7 +44,7 @@ class LiveStatus:
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         def notify() -> None:
             if self.listeners:
-                loop.call_soon_threadsafe(self.publish, _status_event(self.holder))
+                loop.call_soon_threadsafe(self.publish, _status_events(self.holder))
 
         while not self.ended.is_set():
             try:
@@ -54,8 +55,8 @@ class LiveStatus:
                 log.exception("the live numbers stopped for a moment")
                 self.ended.wait(1.0)
 
-    def publish(self, event: bytes) -> None:
-        self.latest = event
+    def publish(self, events: dict[bool, bytes]) -> None:
+        self.latest = events
         self.wake()
 
     def wake(self) -> None:
@@ -88,7 +89,7 @@ class LiveStatus:
         told = who()
         self.listeners += 1
         try:
-            sent = await run_in_threadpool(_status_event, self.holder)
+            sent = (await run_in_threadpool(_status_events, self.holder))[_is_owner(told)]
             yield format_sse_event(retry=RETRY_MILLISECONDS) + sent
             while not self.ended.is_set() and (now := who()) is not None:
                 if now != told:
@@ -104,8 +105,8 @@ class LiveStatus:
                     if held is not None and held != leased:
                         leased = held
                         yield _lease_event(*held)
-                if self.latest not in (b"", sent):
-                    sent = self.latest
+                if (latest := self.latest.get(_is_owner(told), sent)) != sent:
+                    sent = latest
                     yield sent
                     continue
                 try:
@@ -123,6 +124,22 @@ def _lease_event(item: int, number: int) -> bytes:
     return format_sse_event(event="lease", data_str=json.dumps({"item": item, "lease": number}))
 
 
-def _status_event(holder: SessionHolder) -> bytes:
+def _status_events(holder: SessionHolder) -> dict[bool, bytes]:
+    """The status as an event: for owners, and for everybody else."""
     status = holder.status()
+    for_owners = _event(status)
+    others = shown_to(status, is_owner=False)
+    return {True: for_owners, False: for_owners if others == status else _event(others)}
+
+
+def _event(status: Status) -> bytes:
     return format_sse_event(event="status", data_str=json.dumps(dataclasses.asdict(status)))
+
+
+def shown_to(status: Status, *, is_owner: bool) -> Status:
+    """The status without what only owners can do something about: the machines on which rows lie."""
+    return status if is_owner else dataclasses.replace(status, slow_or_lost=[])
+
+
+def _is_owner(told: dict[str, Any] | None) -> bool:
+    return told is not None and told.get("role") == "owner"

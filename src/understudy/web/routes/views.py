@@ -38,7 +38,7 @@ from understudy.web.dependencies import (
     who_is,
 )
 from understudy.web.error_responses import READS, describe_statuses
-from understudy.web.live_status import LiveStatus
+from understudy.web.live_status import LiveStatus, shown_to
 from understudy.web.requests import Annotator, BrowseQuery, ClassName, FromPlace, HowMany, ItemInPath
 
 router = APIRouter(prefix="/api", responses=describe_statuses(*READS), tags=["views"])
@@ -49,7 +49,7 @@ ClassInQuery = Annotated[ClassName, Query(description="The number of a class, or
 @router.get("/status")
 def status(holder: Holding, by: Annotating) -> Status:
     """The numbers that are always on the page; also while the project is being prepared."""
-    return holder.status()
+    return shown_to(holder.status(), is_owner=by.role == "owner")
 
 
 @router.get("/settings")
