@@ -8,7 +8,7 @@ rows are labelled, all settings are the defaults, one thread. Every strategy has
 200 rows. From then on it may map 4 GiB more of private memory (RLIMIT_DATA), on the long pool 8, inputs included: what
 asks for more gets an error at once, whether or not it would have touched all of it. Memory is the peak of what was
 resident, beyond the inputs. What a training gives is there before the clock starts; networks that a strategy trains
-itself are on the clock. After 300 s of processor time it is over.
+itself are on the clock. After 300 s of processor time, or what `--limit` says, it is over.
 
 Every result is written as soon as it is there, and strategies that the file has are left out the next time: the script
 can be ended and started again. Where `--alone` says that nothing else is at work, seconds are those of the clock, else
@@ -179,10 +179,10 @@ def measure(name: str, size: Size, picks: int, folder: Path, limit_s: float) -> 
     command += ["--data", str(folder), "--report", str(report)]
     one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     load = os.getloadavg()[0]
-    child = subprocess.Popen(
-        command, env=os.environ | one, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    stopped, peak = wait_for(child, report, limit_s)
+    errors = report.with_suffix(".txt")
+    with errors.open("w") as written:
+        child = subprocess.Popen(command, env=os.environ | one, stdout=subprocess.DEVNULL, stderr=written)
+        stopped, peak = wait_for(child, report, limit_s)
     found = said(report)
     row: Row = {"name": name, **asdict(size), "picks": picks, "failure": stopped or found.get("failure", "")}
     row |= {key: None if key not in found else round(found[key], 4) for key in ("seconds", "processor_s")}
@@ -190,8 +190,7 @@ def measure(name: str, size: Size, picks: int, folder: Path, limit_s: float) -> 
     for what, value in (("inputs_mib", found.get("inputs")), ("peak_mib", peak or found.get("peak"))):
         row[what] = None if value is None else round(value / 2**20, 1)
     if not stopped and child.returncode and not row["failure"]:
-        assert child.stderr is not None
-        said_last = child.stderr.read().strip().splitlines() or [f"exit status {child.returncode}"]
+        said_last = errors.read_text().strip().splitlines() or [f"exit status {child.returncode}"]
         row["failure"] = f"killed by signal {-child.returncode}" if child.returncode < 0 else said_last[-1][:120]
     return row
 
@@ -202,7 +201,7 @@ def said(report: Path) -> dict[str, Any]:
     return {key: value for line in lines for key, value in json.loads(line).items()}
 
 
-def wait_for(child: "subprocess.Popen[str]", report: Path, limit_s: float) -> tuple[str, int | None]:
+def wait_for(child: "subprocess.Popen[bytes]", report: Path, limit_s: float) -> tuple[str, int | None]:
     """Until the child ends; or its end, where it takes too long, with words for that and its peak beyond the inputs."""
     start: float | None = None
     while True:
@@ -243,19 +242,19 @@ def load_report(file: Path) -> dict[str, Any]:
     return {"about": {}, "results": []}
 
 
-def keep(file: Path, row: Row, size: Size, limit_s: float) -> None:
+def keep(file: Path, row: Row, size: Size) -> None:
     """Write a result into the file as it is by now, in the place of an older one."""
     report = load_report(file)
     old = row_of(report, row["name"], size, row["picks"])
     report["results"] = [row, *(kept for kept in report["results"] if kept is not old)]
     report["results"].sort(key=lambda row: (row["rows"], list(STRATEGIES).index(row["name"])))
-    report["about"] = about(SIZES, limit_s)
+    report["about"] = about(SIZES)
     whole = file.with_suffix(".new")
     whole.write_text(json.dumps(report, indent=1) + "\n")
     whole.replace(file)
 
 
-def about(sizes: dict[str, Size], limit_s: float) -> dict[str, Any]:
+def about(sizes: dict[str, Size]) -> dict[str, Any]:
     return {
         "machine": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
@@ -265,7 +264,6 @@ def about(sizes: dict[str, Size], limit_s: float) -> dict[str, Any]:
         "numpy": np.__version__,
         "date": date.today().isoformat(),
         "labelled": LABELLED,
-        "limit_s": limit_s,
         "sizes": {name: asdict(size) for name, size in sizes.items()},
     }
 
@@ -341,7 +339,7 @@ def main() -> None:
                     continue
                 home = prepare_data(given.data or Path(temporary), size, name)
                 row = {**measure(name, size, picks, home, given.limit), "alone": given.alone}
-                keep(given.out, row, size, given.limit)
+                keep(given.out, row, size)
                 print(f"{kind} {name}, {picks} picks: {outcome(row)}", flush=True)
 
 

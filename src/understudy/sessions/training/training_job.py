@@ -167,7 +167,7 @@ def make_setup(
 
     def report_part(phase: Phase, share: float) -> None:
         if report is not None:
-            report(phase, SHARE_BEFORE_WRITING * share)
+            report(phase, round(SHARE_BEFORE_WRITING * share, 3))
 
     surrogate = Surrogate(features, n_classes, report_progress=report_part, **options)
     surrogate.tell([], [])  # nothing, which makes it ready to be asked
