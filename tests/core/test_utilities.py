@@ -74,7 +74,7 @@ def test_the_first_leader_is_the_lowest_numbered_row_near_the_best() -> None:
             told = None if at_least is None else torch.tensor(at_least, dtype=torch.float64)
             rows, values = leaders(filled(u), 4, nearness, told)
             first = int(np.nonzero(u >= least)[0][0])
-            assert (rows[0], values[0]) == (first, u[first])
+            assert (int(rows[0]), float(values[0])) == (first, float(u[first]))
     nothing = torch.full((2 * LANES,), -torch.inf, dtype=torch.float64)
     assert int(leaders(nothing, 4, 1e-6)[0][0]) == 0
 
