@@ -719,8 +719,9 @@ def _due_at(schedule: Sequence[int] | None, n_rows: int, first: int) -> Iterator
     """The numbers of labels at which to train; `first` is where that begins without a schedule."""
     if schedule is None:
         return _growing_by_half(min(first, n_rows))
-    if isinstance(schedule, str) or not isinstance(schedule, Iterable):
-        raise UsageError(f"schedule must be a list of numbers of labels, [20, 40, 80] for instance; got {schedule!r}")
+    given: object = schedule
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise UsageError(f"schedule must be a list of numbers of labels, [20, 40, 80] for instance; got {given!r}")
     steps = [check_whole_number("a number of labels in the schedule", step, 1) for step in schedule]
     if steps != sorted(set(steps)) or (steps and steps[-1] > n_rows):
         raise UnderstudyError(f"schedule must be increasing numbers of labels, at most {n_rows:,}; got {steps}")

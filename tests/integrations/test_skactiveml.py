@@ -383,6 +383,8 @@ def test_embeddings_of_the_classifier_stand_for_the_features() -> None:
     assert_same((rows, utilities), again)
     distances = np.sqrt(((X[4:, None, :2] - X[:4, :2]) ** 2).sum(2)).min(1)
     np.testing.assert_allclose(utilities[0, 4:], distances)
+    with pytest.raises(UnderstudyError, match=r"what clf_embedding_flag_name says \(.*'nope'\); leave it out"):
+        ask(query("coreset", clf_embedding_flag_name="nope"), X, labels(X), clf=clf)
 
 
 def test_without_a_classifier_the_features_must_do() -> None:

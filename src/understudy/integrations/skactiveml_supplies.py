@@ -13,6 +13,7 @@ from understudy.data.pool import Pool
 from understudy.errors import UnderstudyError
 from understudy.learners.registry import make_learner
 from understudy.loop import ActiveLoop
+from understudy.messages import reason_of
 from understudy.strategies.protocol import Augments, Needs, Strategy
 from understudy.strategies.view import UNLABELLED, PoolView
 
@@ -165,7 +166,15 @@ def predict(asked: QueryArguments) -> dict[str, np.ndarray]:
         clf = clone(clf).fit(asked.X, asked.y, *weights)
     flag = asked.flag
     given = {} if flag is None else {flag: True} if isinstance(flag, str) else flag
-    said = clf.predict_proba(asked.pool, **given)
+    try:
+        said = clf.predict_proba(asked.pool, **given)
+    except TypeError as error:
+        if not given:
+            raise
+        raise UnderstudyError(
+            f"clf does not take what clf_embedding_flag_name says ({reason_of(error)}); leave it out, or pass a "
+            "classifier whose predict_proba has it"
+        ) from error
     probs, *embeddings = said if isinstance(said, tuple) else (said,)
     if np.ndim(probs) != 2 or np.shape(probs)[1] != len(asked.labels.classes):
         raise UnderstudyError(
