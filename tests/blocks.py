@@ -10,9 +10,14 @@ from understudy.core.rows import Rows
 from understudy.core.split_rows import SplitRows
 
 
+def lies_here(s: Surrogate) -> bool:
+    """Whether the rows lie in the memory of this process, and not on workers."""
+    return not hasattr(s.parts.rows, "holders")
+
+
 def blocks_of(s: Surrogate) -> list[Rows]:
     rows = s.parts.rows
-    if hasattr(rows, "holders"):  # on workers
+    if not lies_here(s):
         from tests.distributed.one_process import local_blocks
 
         return local_blocks(rows)

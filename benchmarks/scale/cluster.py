@@ -24,6 +24,7 @@ import platform
 import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -112,7 +113,7 @@ def kill_one(s: Surrogate, rng: np.random.Generator) -> str:
     """Kill the process of one of the blocks; which it was."""
     state = rows_of(s).status()[int(rng.integers(len(rows_of(s).blocks)))]
     os.kill(state.process, signal.SIGKILL)
-    return str(state)
+    return f"rows {state.first:,} to {state.first + state.rows - 1:,}"
 
 
 # -- kills ----------------------------------------------------------------------------------------------------
@@ -298,7 +299,7 @@ def setup(args: argparse.Namespace) -> dict[str, Any]:
         for name in args.only or storages:
             found[name] = _in_a_process(partial(_set_up, path, args.basis, storages[name]))
     if storages.keys() <= found.keys():
-        found["same_width"] = found["local"]["width"] == found["ray"]["width"]
+        found["relative_difference_of_width"] = abs(found["ray"]["width"] / found["local"]["width"] - 1)
     return found
 
 
@@ -310,18 +311,36 @@ def _set_up(path: Path, basis: int, storage: RowStorage) -> dict[str, Any]:
             address="local", num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR,
             object_store_memory=STORE_BYTES,
         )  # fmt: skip
-    before, started = _own_bytes("VmRSS"), time.perf_counter()
-    s = Surrogate(X, CLASSES, basis_size=basis, storage=storage)
-    seconds = time.perf_counter() - started
-    anonymous = _own_bytes("RssAnon")
-    s.parts.rows.row_sum()  # the rows are made when they are first asked
-    made = time.perf_counter() - started
+    with _peak_of("RssAnon") as peak:  # without the pages of mapped files, which the system takes back when it likes
+        before, started = _own_bytes("RssAnon"), time.perf_counter()
+        s = Surrogate(X, CLASSES, basis_size=basis, storage=storage)
+        seconds = time.perf_counter() - started
+        s.parts.rows.row_sum()  # the rows are made when they are first asked
+        made = time.perf_counter() - started
     kernel = s.parts.kernel
     return {
         "seconds_of_basis_and_width": seconds, "seconds": made, "width": kernel.input_bandwidth,
-        "sum_of_basis": float(kernel.U.sum()), "peak_mb": _own_bytes("VmHWM") / 1e6, "before_mb": before / 1e6,
-        "without_mapped_files_mb": anonymous / 1e6,
+        "sum_of_basis": float(kernel.U.sum()), "before_mb": before / 1e6, "peak_mb": peak[0] / 1e6,
+        "peak_with_mapped_files_mb": _own_bytes("VmHWM") / 1e6,
     }  # fmt: skip
+
+
+@contextmanager
+def _peak_of(name: str) -> Iterator[list[int]]:
+    """The most of something in this process's status while it lasts, as looked at a hundred times a second."""
+    peak, ended = [0], threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.01):
+            peak[0] = max(peak[0], _own_bytes(name))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield peak
+    finally:
+        ended.set()
+        looking.join()
 
 
 def _own_bytes(name: str) -> int:
@@ -425,7 +444,7 @@ def _plot(path: Path, measured: list[dict[str, Any]], constants: np.ndarray, cor
     axes.set_yscale("log")
     axes.legend(fontsize=7)
     figure.tight_layout()
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def plan(args: argparse.Namespace) -> dict[str, Any]:
@@ -456,7 +475,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=256)
     parser.add_argument("--basis", type=int, default=256)
     parser.add_argument("--labels", type=int, default=200)
-    parser.add_argument("--repeats", type=int, default=4, help="of `grid`")
+    parser.add_argument("--repeats", type=int, default=60, help="of `grid`")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--memory", type=float, default=256.0, help="gigabytes of a machine")
     parser.add_argument("--machine-cores", type=int, default=32)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.blocks import blocks_of, column
+from tests.blocks import blocks_of, column, lies_here
 from tests.literal import literal_of
 from tests.pools import Pool, make_pool, relative_error
 from understudy import Surrogate, UnderstudyError
@@ -279,7 +279,8 @@ def test_a_whole_state_is_mapped_from_files_and_the_picks_are_the_same(method: M
         np.save(tmp_path / f"{name}.npy", value)
     mapped = {path.stem: np.load(path, mmap_mode="c" if path.stem == "W" else None) for path in tmp_path.glob("*.npy")}
     restored = Surrogate.restore(POOL.features, mapped, check=False)
-    assert blocks_of(restored)[0].W.data_ptr() == mapped["W"].ctypes.data
+    if lies_here(restored):
+        assert blocks_of(restored)[0].W.data_ptr() == mapped["W"].ctypes.data
     assert repr(restored) == repr(s)
     np.testing.assert_array_equal(column(restored, "W").numpy(), column(s, "W").numpy())
     on_disk = (tmp_path / "W.npy").read_bytes()

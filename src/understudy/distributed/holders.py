@@ -186,7 +186,16 @@ class Holders:
             orders = [(order.name, order.parcel, order.steps) for order in (log.all if anew else log.waiting)]
             before = 0 if anew else log.sent
             sources = None if before else self.sources[number]
-            message = Message(self.number, sources, before, orders, log.given, question, parcels[number], anew)
+            message = Message(
+                copy=self.number,
+                sources=sources,
+                before=before,
+                orders=orders,
+                after=log.given,
+                question=question,
+                arguments=parcels[number],
+                anew=anew,
+            )
             parts = [parcels[number], *(parcel for _, parcel, _ in orders)]
             return self.actors[number].follow.remote(message if before == 0 else seal(message, *parts))
 
