@@ -10,11 +10,12 @@ import ray
 
 from understudy.distributed.cluster import join_cluster, joined_cluster
 from understudy.distributed.grid import on_ray
-from understudy.distributed.worker import check_versions
+from understudy.distributed.worker import check_code, check_versions
 from understudy.errors import UnderstudyError
 from understudy.experiments.compare import Comparison, compare
 from understudy.experiments.grid import play_unit
 from understudy.experiments.results import RESULTS
+from understudy.experiments.specs import code_digests
 
 ROOT = Path(__file__).parents[2]
 SCHEDULE = (20, 40, 60)
@@ -176,3 +177,24 @@ def test_machines_with_other_versions_are_refused_and_other_builds_are_not() -> 
     check_versions(here, here | {"torch": "2.13.0+cu126", "python": "3.11.9"})
     with pytest.raises(UnderstudyError, match=r"has torch 2\.12\.0, but the driver has 2\.13\.0\+cpu; install"):
         check_versions(here, here | {"torch": "2.12.0"})
+
+
+def test_own_code_that_is_another_on_a_machine_is_refused_there() -> None:
+    specs = [f"{HERE}:quick", f"{HERE}:Clumsy"]
+    here = code_digests(specs)
+    assert set(here) == set(specs)
+    check_code(here)
+    check_code({"nowhere_to_be_found:Mine": "0" * 16})  # what cannot be imported is told where it is made
+    with pytest.raises(UnderstudyError, match=f"{HERE}:Clumsy is another code on .* than where the comparison was"):
+        check_code(here | {specs[1]: "0" * 16})
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_unit_with_other_code_fails_in_a_line_and_the_others_go_on(tmp_path: Path) -> None:
+    own = f"{HERE}:Clumsy"
+    comparison = digits(tmp_path / "out", own, "random")
+    comparison.task.store.note("code", {own: "0" * 16})
+    outcome = comparison.run(on_ray(), progress=False)
+    (line,) = outcome.failed.values()
+    assert line.startswith(f"{own} is another code on ")
+    assert {row["strategy"] for row in outcome.results.table.to_pylist()} == {"random"}

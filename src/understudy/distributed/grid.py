@@ -131,7 +131,8 @@ class Crew:
             held.close()
             self.failed[unit] = str(error)
             return True
-        stream = self.remote.options(name=unit.name).remote(self.experiment, unit, stored, versions())
+        code = self.task.store.settings.get("code", {})
+        stream = self.remote.options(name=unit.name).remote(self.experiment, unit, stored, versions(), code)
         self.at_work[stream] = UnitAtWork(unit, held)
         return True
 
