@@ -731,8 +731,8 @@ def test_the_thread_looks_by_itself_or_when_it_is_told(tmp_path: Path, monkeypat
         assert found.new == 2
         wait_until(lambda: session.record.n_items == 42)
     with opened(copied(tmp_path / "two")) as session:
+        put(session, 3)  # before anything looks: what comes while it looks may join one by one
         session.growth.start(say=said.append)
-        put(session, 3)
         wait_until(lambda: session.record.n_items == 43)
         version = session.version
         put(session, 1, first=200)
