@@ -30,7 +30,7 @@ CLASS_GROUPS = 4  # of classes; the most likely class of each, and one more, are
 SHARE_THAT_MAY_WAIT = 1 / 3  # a class is deferred if no row's mean changes by more than this share of the tolerance
 ENTRIES_PER_BLOCK = {"cpu": 2**20, "cuda": 2**28}  # class weights computed at a time
 CACHED_ENTRIES_PER_BLOCK = {"cpu": 2**17, "cuda": 2**28}  # likewise, where they should stay in a core's cache
-COLUMNS_AT_ONCE = {"cpu": 2**16, "cuda": 2**28}  # rows of the pool whose few classes are searched together
+COLUMNS_AT_ONCE = {"cpu": 2**16, "cuda": 2**28}  # rows of the pool whose tracked classes are updated together
 
 
 class _DeferredMeans:
@@ -229,10 +229,9 @@ class Margins(_DeferredMeans):
         return state | {"tracked": self.tracked, "largest": self.largest} if self.defers else state
 
     def _pieces(self) -> list[slice]:
-        device = self.probs.device.type
-        if self.defers:
-            return _slices(len(self.probs), self.probs.shape[1], CACHED_ENTRIES_PER_BLOCK[device])
-        return list(block_slices(len(self.probs), COLUMNS_AT_ONCE[device]))
+        if not self.defers:
+            return super()._pieces()
+        return _slices(len(self.probs), self.probs.shape[1], CACHED_ENTRIES_PER_BLOCK[self.probs.device.type])
 
     def _base(self, probs: Float[Tensor, "b c"]) -> Float[Tensor, "b c"]:
         return probs
